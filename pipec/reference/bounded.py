@@ -371,6 +371,7 @@ def functions(arithmetic: Arithmetic) -> dict[str, Callable[..., Bounded]]:
     )
     named = {name: getattr(arithmetic, name) for name in own}
     shares = {"sqrt": (np.sqrt, ARITHMETIC), "tanh_approx": (np.tanh, TANH_APPROX)}
+    shares |= {"floor": (np.floor, 0.0), "ceil": (np.ceil, 0.0), "round": (np.rint, 0.0)}
     own_shares = {name: arithmetic.monotone(*row) for name, row in shares.items()}
     return {**rows, **logarithms, **own_shares, **named}
 

@@ -100,6 +100,10 @@ APPROXIMATE = {
     "tanh": ("tanh(t)", lambda t, c, r: np.tanh(t)),
     "tanh_approx": ("tanh_approx(t)", lambda t, c, r: np.tanh(t)),
     "division": ("t / (abs(c) + 1.0)", lambda t, c, r: t / (np.abs(c) + 1)),
+    "whole numbers": (
+        "round(t * 9.0) + floor(t) * 64.0 + ceil(t * 3.0)",
+        lambda t, c, r: np.rint(t * 9) + np.floor(t) * 64 + np.ceil(t * 3),
+    ),
     "sin": ("sin(t * 40.0)", lambda t, c, r: np.sin(t * 40)),
     "cos": ("cos(t * 40.0)", lambda t, c, r: np.cos(t * 40)),
     "gelu": ("gelu(t)", lambda t, c, r: np.vectorize(lambda z: z * 0.5 * (1 + __import__("math").erf(z / 2**0.5)))(t)),

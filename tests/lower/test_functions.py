@@ -49,6 +49,22 @@ def test_a_function_is_its_value(row: ElementFunction) -> None:
     assert (np.abs(found - expected)[inside] <= error[inside] + 1e-30).all()
 
 
+@pytest.mark.parametrize("name", ["floor", "ceil", "round"])
+def test_whole_numbers(name: str) -> None:
+    """Halves, numbers beside whole ones, those that are too large to have a fraction, and zeros with their signs: all exact."""
+    chance, row = np.random.default_rng(6), FUNCTIONS[name]
+    halves = np.arange(-512, 512) / 2
+    beside = np.nextafter(halves.astype(np.float32), np.float32(chance.choice((-np.inf, np.inf))))
+    large = 2.0 ** chance.uniform(20, 127, 1024) * chance.choice((-1, 1), 1024)
+    odd = [0.0, -0.0, 2.0**-149, -(2.0**-149), 2.0**23 - 0.5, -(2.0**23) + 0.5, np.inf, -np.inf, np.nan, 0.5, -0.5, 1.5]
+    x = np.concatenate([halves, beside, large, chance.uniform(-9, 9, 1012), odd]).astype(np.float32).reshape(64, 64)
+    found, _ = computed(row, x, "f32")
+    expected = row.value(np, exact(x))
+    np.testing.assert_array_equal(found, expected)
+    zeros = expected == 0
+    np.testing.assert_array_equal(np.signbit(found[zeros]), np.signbit(expected[zeros]))
+
+
 @pytest.mark.parametrize("name", ["sin", "cos"])
 def test_angles_of_all_sizes(name: str) -> None:
     """Of many turns, near multiples of a quarter turn, small, and beyond what is computed."""

@@ -52,6 +52,7 @@ def erf(x):
         ("tanh(s.x)", np.tanh, 2e-6, 0),
         ("sin(s.x * 100.0)", lambda x: np.sin(exact((x * 100).astype(np.float32))), 0, 2e-7),
         ("cos(s.x)", np.cos, 0, 2e-7),
+        ("round(s.x * 2.0) - floor(s.x) + ceil(s.x * 4.0)", lambda x: np.rint(2 * x) - np.floor(x) + np.ceil(4 * x), 0, 0),
         ("erf(s.x)", erf, 0, 5e-7),
         ("gelu(s.x)", lambda x: x * (1 + erf(x / math.sqrt(2))) / 2, 1e-6, 5e-7),
         ("fma(s.x, 2.0, 1.0)", lambda x: 2 * x + 1, 1e-7, 1e-7),

@@ -66,6 +66,11 @@ _ROWS = (
     ),
     ElementFunction("abs", X, "number", "the magnitude", lambda np, x: np.abs(x)),
     ElementFunction("ceildiv", XY, "integer", "x / y rounded up", lambda np, x, y: np.ceil(x / y)),
+    ElementFunction("floor", X, "float", "x rounded down to a whole number", lambda np, x: np.floor(x)),
+    ElementFunction("ceil", X, "float", "x rounded up to a whole number", lambda np, x: np.ceil(x)),
+    ElementFunction(
+        "round", X, "float", "the nearest whole number; of two the even one, as NumPy's round", lambda np, x: np.rint(x)
+    ),
     ElementFunction("fma", ("x", "y", "z"), "float", "x * y + z, rounded once", lambda np, x, y, z: x * y + z),
     ElementFunction("exp", X, "float", "e ** x", lambda np, x: np.exp(x), monotone=True),
     ElementFunction("exp2", X, "float", "2 ** x", lambda np, x: np.exp2(x), monotone=True),
