@@ -198,6 +198,8 @@ class Reading:
 
         # The generalisations that the same threads of another CTA of the cluster required.
         self.hints: dict[tuple[str, tuple[int, ...], frozenset[int] | None], Hints] = {}
+        # By CTA and threads: the rings that they signal at barriers of one CTA after the other.
+        self.parted: dict[tuple[int, tuple[int, ...]], frozenset[int]] = {}
         self.crowded: set[tuple[int, ...]] = set()  # threads whose walk had many states
         self.used: dict[tuple[int, ...], Used | None] = {}  # the rings that their instructions use, if that helps
 
@@ -338,6 +340,9 @@ class Reading:
             machine, walk, failure = self._attempt(flow, threads, rank, name, waited, hints)
             if failure is not None and hints:
                 machine, walk, failure = self._attempt(flow, threads, rank, name, waited, {})
+            if parted := {ring for ring, ranks in machine.signals.items() if len(ranks) > 1} - machine.parted:
+                self.parted[rank, threads] = machine.parted | parted
+                continue
             self.hints.setdefault((name, threads, waited), walk.hints())
             # If the class signals a ring without waiting for its other side, its arrivals are counted separately.
             found = frozenset(machine.waits) | (waited or frozenset())
@@ -352,7 +357,7 @@ class Reading:
         self, flow: Flow, threads: tuple[int, ...], rank: int, name: str, waited: frozenset[int] | None, hints: Hints
     ) -> tuple[Machine, Walk, Unreadable | None]:
         machine = Machine(self.around, threads, rank, name)
-        machine.waited = waited
+        machine.waited, machine.parted = waited, self.parted.get((rank, threads), frozenset())
         used = self.used.get(threads)
         walk = Walk(flow, machine, name, hints, remembering=threads in self.crowded, used=used)
         try:
@@ -371,7 +376,7 @@ class Reading:
     def _used(self, flow: Flow, threads: tuple[int, ...], rank: int, name: str, waited: frozenset[int] | None) -> Used:
         """The rings that the instructions of a class use, as far as one visit of each determines."""
         machine = Machine(self.around, threads, rank, name)
-        machine.waited = waited
+        machine.waited, machine.parted = waited, self.parted.get((rank, threads), frozenset())
         scout = Walk(flow, machine, name, scouting=True)
         with suppress(Unreadable, ThreadsDiffer, Later):
             scout.run()

@@ -289,18 +289,36 @@ class Assembly:
 
 
 def _coalesced(states: list[State], rings: list[Ring]) -> list[State]:
-    """Consecutive arrivals at the same use of a ring in several CTAs are merged into one."""
+    """Consecutive arrivals at the same use of a ring in several CTAs are merged into one. (The first may move the cursor past that use.)"""
     made = list(states)
     for at in range(len(states) - 1, -1, -1):
-        action = made[at].action
-        if not isinstance(action, Arrive) or rings[action.use.ring].kind != "mbarrier" or action.edge != Edge(action.edge.target):
-            continue
-        after = made[action.edge.target].action
-        if not isinstance(after, Arrive) or _what(after) != _what(action):
-            continue
-        if {rank for rank, _ in action.targets}.isdisjoint(rank for rank, _ in after.targets):
-            made[at] = replace(made[at], action=replace(after, targets=tuple(sorted((*action.targets, *after.targets)))))
+        while (together := _together(made[at].action, made, rings)) is not None:
+            made[at] = replace(made[at], action=together)
     return made
+
+
+def _together(action: Action, states: list[State], rings: list[Ring]) -> Arrive | None:
+    """An arrival with the next one, if they can be merged."""
+    if not isinstance(action, Arrive) or rings[action.use.ring].kind != "mbarrier":
+        return None
+    edge, use, after = action.edge, action.use, states[action.edge.target].action
+    if edge.values or edge.requires or any(cursor != use.cursor for cursor, _ in edge.advances):
+        return None
+    moved = sum(by for _, by in edge.advances)
+    if not isinstance(after, Arrive) or _what(after) != _what(replace(action, use=replace(use, shift=use.shift - moved))):
+        return None
+    if not {rank for rank, _ in action.targets}.isdisjoint(rank for rank, _ in after.targets):
+        return None
+    onward = replace(after.edge, advances=_further(after.edge.advances, edge.advances))
+    return replace(after, use=use, targets=tuple(sorted((*action.targets, *after.targets))), edge=onward)
+
+
+def _further(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """How far cursors advance on two edges together."""
+    moved = dict(one)
+    for cursor, by in other:
+        moved[cursor] = moved.get(cursor, 0) + by
+    return tuple(sorted(moved.items()))
 
 
 def _ending(process: Process, end: End) -> Process:

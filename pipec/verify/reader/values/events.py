@@ -151,7 +151,7 @@ class Events(Registers):
         for rank in reached:
             self._in_space(one, rank)
         count = 1 if amount is None else amount
-        use = self._use(one, spot, env, count)
+        use = self._use(one, spot, env, count, several=True)
         self._tells(one, use, taking)
         return replace(use, count=count, targets=tuple(sorted(reached.items())), part=self._part(taking, env))
 
@@ -177,7 +177,7 @@ class Events(Registers):
         """The use of a barrier in each CTA that a multicast reaches. For a CTA pair the address determines which of the two has the
         barrier (PTX ISA, cp.async.bulk.tensor)."""
         spot = self._spot(one, where, env)
-        use = self._use(one, spot, env, arrivals, copied=copied)
+        use = self._use(one, spot, env, arrivals, copied=copied, several="multicast::cluster" in one.parts)
         if "multicast::cluster" not in one.parts:
             return use
         if not mask:

@@ -38,6 +38,9 @@ class Operands:
         self.waited: frozenset[int] | None = None
         self.waits: set[int] = set()
         self.relied: set[int] = set()
+        # By ring: the CTAs at whose barriers the class signals it alone; `parted`: the rings for which that is more than one.
+        self.signals: dict[int, set[int]] = {}
+        self.parted: frozenset[int] = frozenset()
         self._rings: dict[int, set[int]] = {}
         # Barriers that were tried, by instruction and register values: the barrier, and stage + stages * parity.
         self._tried: dict[tuple[object, ...], tuple[BarrierAddress, Value]] = {}

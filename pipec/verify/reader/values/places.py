@@ -15,6 +15,7 @@ from pipec.verify.reader.values.surroundings import (
     OFFSET,
     OPEN,
     OWED,
+    REACHED,
     BarrierAddress,
     Env,
     RingAction,
@@ -153,10 +154,18 @@ class Places(Operands):
         return apart
 
     def _use(
-        self, one: Instruction, spot: BarrierAddress, env: Env, arrivals: int, *, announces: int | None = None, copied: int = 0
+        self,
+        one: Instruction,
+        spot: BarrierAddress,
+        env: Env,
+        arrivals: int,
+        *,
+        announces: int | None = None,
+        copied: int = 0,
+        several: bool = False,
     ) -> RingAction:
         """The use of a ring to which an arrival belongs. After a wait for the other side: the use that it made free, or an earlier one.
-        `announces`, `copied`: bytes; None where none can be announced."""
+        `announces`, `copied`: bytes; None where none can be announced. `several`: the barriers of several CTAs are signalled at once."""
         ring, stages = spot.ring, self.around.barriers.stages[spot.ring]
         stage: Value = spot.stage if spot.cursor is None else Table(spot.cursor, spot.stage)  # type: ignore[arg-type, assignment]
         for driver in (self.around.barriers.other[ring], spot.cursor):
@@ -191,9 +200,25 @@ class Places(Operands):
             env[(FILLED, ring)] = (before + 1) % rounds
             return RingAction(False, ring, ring, ahead, ahead + (before + 1 == rounds), ring, targets=((spot.rank, 1),))
         if arrivals:
+            if self.around.ranks > 1 and not several and self._also(ring, spot.rank, env, ahead == stages - 1):
+                return RingAction(False, ring, ring, -1, 0, ring, targets=((spot.rank, 1),))
             return RingAction(False, ring, ring, ahead, ahead + 1, ring, targets=((spot.rank, 1),))
         behind = ahead == stages - 1 and not early
         return RingAction(False, ring, ring, -1 if behind else ahead, 0, ring, targets=((spot.rank, 1),))
+
+    def _also(self, ring: int, rank: int, env: Env, at_last: bool) -> bool:
+        """Whether an arrival belongs to the last use, which has been signalled at barriers of other CTAs, but not at this one: each of them
+        counts its own arrivals. `at_last`: its stage is that of the last use."""
+        self.signals.setdefault(ring, set()).add(rank)
+        if ring not in self.parted:
+            return False
+        before, mine, key = env.get((REACHED, ring), 0), 1 << rank, (REACHED, ring)
+        assert isinstance(before, int)
+        also = bool(before) and not before & mine and at_last
+        env[key] = before | mine if also else mine
+        if env[key] == (1 << self.around.ranks) - 1:
+            del env[key]
+        return also
 
     def _comes_early(self, one: Instruction, ring: int, env: Env, *, arrivals: bool, announces: int | None, copied: int) -> bool:
         """Whether a copy comes before the arrival that announces its bytes, or belongs with it. Of a ring of one stage the place does not

@@ -30,6 +30,7 @@ ANNOUNCED = "announced"  # keys (ANNOUNCED, ring): whether bytes of the next use
 OWED = "owed"  # keys (OWED, ring): bytes that the last arrival announced and no copy has brought yet
 OPEN = "open"  # keys (OPEN, ring): bytes of the next use that have been announced, less those that have been copied
 FILLED = "filled"  # keys (FILLED, ring): the number of separately counted arrivals of the use
+REACHED = "reached"  # keys (REACHED, ring): the CTAs whose barrier the last use has been signalled at, if these are not all: a bit for each
 RESIDUE = "residue"  # keys (RESIDUE, symbol, modulus): the residue of an iteration counter
 LOADED, VOTED = "loaded at ", "voted at "  # in the name of a symbol
 CTA_BITS = 24  # in a cluster address, the CTA's rank is above this bit
