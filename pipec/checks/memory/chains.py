@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 
 from pipec.checks.memory.hand_overs import HandOvers, Position, Use, equal_bounds
+from pipec.checks.memory.lags import Lag, lag
 from pipec.kir import ir
 from pipec.kir.clusters import EVERY, OWN
 from pipec.kir.global_memory.access_pairs import AccessPair
@@ -55,12 +56,20 @@ class _Nest:
 
 @record(eq=False)
 class _Turns:
-    """The stages of one side of a pipeline that a role obtains: `before` its loops so many, and then these in each iteration."""
+    """The stages of one side of a pipeline that a role obtains: `before` its loops so many, and then these in each iteration; with a `lag`
+    one, and in some iterations only. Its number is then no larger than if it were obtained in each from the first one on: a stage of a
+    given number is signalled in that iteration, or later."""
 
     nest: _Nest
     half: _Half
     before: int
     acquires: tuple[tuple[Position, tree.Handle], ...]
+    lag: Lag | None = None
+
+    @property
+    def ahead(self) -> int:
+        """What is added to an iteration's number to get that of its first stage, or of as many stages as there are in each."""
+        return self.before - (self.lag.first if self.lag is not None else 0)
 
     def signals(self, number: int) -> list[Position]:
         return self.nest.role.signals(self.half, self.acquires[number][1])
@@ -75,6 +84,7 @@ class _Edge:
     nest: _Nest
     wait: Position
     later: int
+    first: int = 0  # the iteration before which the wait does not occur
 
 
 class Chains:
@@ -149,30 +159,42 @@ class Chains:
         if any(pipeline in one.in_turn or pipeline.sub_stages(of) > 1 for one in self._roles.values() for of in SIDES):
             return None
         before, inside = 0, []
+        lags: list[Lag] = []
         for position, acquire in role.obtained(half):
-            if nest.once(position):
+            once = nest.once(position)
+            late = lag(role, nest.loops[0], position[0]) if not once and len(nest.loops) == 1 else None
+            if once or late is not None:
                 inside.append((position, acquire.handle))
+                lags += [] if late is None else [late]
             elif role.loops(position[0]) or not (role.once_each_time(position[0]) and role.leads(position, nest.header)):
                 return None
             else:
                 before += 1
         inside.sort(key=lambda one: one[0])
-        return _Turns(nest, half, before, tuple(inside)) if inside else None
+        if not inside or (lags and len(inside) > 1):
+            return None
+        return _Turns(nest, half, before, tuple(inside), lags[0] if lags else None)
 
 
 def _waits(turns: _Turns, other: _Turns) -> Iterator[_Edge]:
     """Whoever obtains a stage waits for the other side's signal of that use, or of the one that had the slot before."""
     pipeline, side = turns.half
     earlier = pipeline.stages if side == "producer" else 0
+    late = turns.lag
+    if late is not None and not late.always:
+        return
     for place, (position, _) in enumerate(turns.acquires):
-        sooner, number = divmod(turns.before + place - earlier - other.before, len(other.acquires))
+        sooner, number = divmod(turns.ahead + place - earlier - other.ahead, len(other.acquires))
         if sooner <= 0:
-            yield _Edge(other, number, turns.nest, position, -sooner)
+            here, first = (position, 0) if late is None else (late.behind, late.first)
+            yield _Edge(other, number, turns.nest, here, -sooner, first)
 
 
 def _drains(turns: _Turns, other: _Turns) -> Iterator[_Edge]:
     """Whoever drains a pipeline waits for the signals of all stages that it has filled so far."""
     nest = turns.nest
+    if turns.lag is not None or other.lag is not None:
+        return
     for position in nest.role.drained(turns.half[0]):
         if not nest.once(position):
             continue
@@ -191,8 +213,8 @@ def _known_after(edges: list[_Edge], mine: _Nest, one: Access, their: _Nest, oth
         changed = False
         for edge in edges:
             told, here = _told(edge, mine, one, known), (edge.nest, edge.wait)
-            if told is not None and told + edge.later < known.get(here, _FARTHEST):
-                known[here], changed = told + edge.later, True
+            if told is not None and max(told + edge.later, edge.first) < known.get(here, _FARTHEST):
+                known[here], changed = max(told + edge.later, edge.first), True
     at = other.block, other.site
     return min((later + (not their.first(wait, at)) for (nest, wait), later in known.items() if nest is their), default=None)
 

@@ -3,7 +3,7 @@
 Within a role the compiler orders them (pipec.kir.global_memory.order) and reports where it cannot. Between two roles a hand-over must
 order them: every access of one before every access of the other; or iteration by iteration, if other iterations touch other tiles; or in
 turns, through a one-stage pipeline that both hold around their accesses, or through two pipelines of which one acknowledges the other; or
-through any other roles that have the same loops.
+through any other roles that have the same loops. A stage may be awaited with a lag, from a certain iteration on.
 """
 
 from collections.abc import Mapping
