@@ -309,7 +309,7 @@ class Loops(Rounds):
                 # A symbol is one value for all threads of the class; the value here may differ between threads.
                 self.special[block.number][name] = None
                 raise Restart(block.number)
-            form = Linear(value) if isinstance(value, int) else value
+            form = self._begun(name, Linear(value) if isinstance(value, int) else value)
             meaning[symbol] = path.in_source(form)
             if len(self.machine.present) > 1 and any(LOADED in one.name for one in symbols_of(form)):
                 self.machine.around.loads.add(self.flow.code[block.first].line)
@@ -324,6 +324,13 @@ class Loops(Rounds):
             del env[key]
         env.update({(RESIDUE, symbol, modulus): left for symbol, (modulus, left) in residues.items() if left is not None})
         path.meaning.update(meaning)
+
+    def _begun(self, name: object, form: Linear) -> Linear:
+        """What a register is given in front of a loop: of sizes, the number that was read of them there, which fits its type, so that
+        nothing is required for that. (What is made of counters is required to fit.)"""
+        if type(name) is not str or self.machine.around.kernel.width(name) != 32 or self._registers_in(form):
+            return form
+        return self.machine.around.arithmetic.signed.get(form, form)
 
     def _left(self, block: Block, name: object, env: Env) -> tuple[int, int | None]:
         """The modulus of a counter, and its residue."""

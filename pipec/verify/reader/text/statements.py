@@ -71,7 +71,11 @@ class Kernel:
 
     def is_wider(self, register: str, bits: int) -> bool:
         """Whether the register is declared wider: values are then extended according to the type of the instruction."""
-        return max(self.widths.get(register, 0), self.widths.get(register.rstrip("0123456789"), 0)) > bits
+        return self.width(register) > bits
+
+    def width(self, register: str) -> int:
+        """In bits; 0 if it is not declared."""
+        return max(self.widths.get(register, 0), self.widths.get(register.rstrip("0123456789"), 0))
 
 
 def registers(text: str) -> list[str]:

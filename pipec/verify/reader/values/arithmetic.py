@@ -69,6 +69,7 @@ class Arithmetic:
     is the number that the machine reads; else it is required that this is the same number, which tells more of the counter. `apart`: there
     was such a number. `loads`: there was a number that is loaded. `near`: the place of a block in the grid is as small as sizes usually
     are, and so are products of sizes that something is taken from, or else it is for the launch; `placed`: that makes a difference.
+    `signed`: by forms of 32 bits the signed numbers that were read of them, in their type.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Arithmetic:
         self.limit, self.as_read = LIMITS[0] if limit is None else limit, as_read
         self.widest, self.apart, self.loads = 0, False, False
         self.folds: Folds = {}
+        self.signed: dict[Linear, Linear] = {}
         self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
         self._same: dict[Value, Value] = {}
         self._left: dict[Linear, tuple[int, int]] = {}  # what divisions leave: between which numbers
@@ -297,7 +299,10 @@ class Arithmetic:
             return self._within(whole, low, high, otherwise, compared)
         counted = (has_counter(form) if compared else of_places(form)) or is_row(form)
         if not counted and not self._usually(form, low, high):
-            return self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
+            number = self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
+            if otherwise == "s32":
+                self.signed[form] = number
+            return number
         # Bits that are read without a sign, or in part, are no arithmetic that leaves the 32 bits of the source's numbers.
         if low == 0 or high < _SOURCE:
             self.apart = True
