@@ -350,6 +350,7 @@ class Definitions(Renaming):
             for n, one in enumerate(list(self._atoms))
             if isinstance(one, Product)
         }
+        self._multiply_larger(made_of)
         # The product of two factors is a factor of products of three, about which something is known after the first round.
         for _ in range(max(map(len, made_of)) - 1):
             rows, multiplied = [], {self._numbers[one] for one in factors if one in self._numbers}
@@ -363,6 +364,25 @@ class Definitions(Renaming):
                 row = _multiplied(left, right, made_of, made_from)
                 if row is not None:
                     self._at_least(row)
+
+    def _multiply_larger(self, made_of: dict[tuple[int, ...], int]) -> None:
+        """Of a product x * y and one of larger numbers, x <= X + m and y <= Y + n: where X and y are not negative,
+        `X * (Y + n - y) + y * (X + m - x)` is not either, in which X * y, which may be no value yet, drops out."""
+        above: dict[int, list[tuple[int, int]]] = {}
+        for key, constant in self._least.items():
+            if len(key) == 2 and constant < _LARGE and key[0][1] * key[1][1] == -1:
+                smaller, larger = (key[0][0], key[1][0]) if key[0][1] < 0 else (key[1][0], key[0][0])
+                above.setdefault(smaller, []).append((larger, constant))
+        for factors, made in [*made_of.items()] if above else ():
+            for x, y in permutations(factors) if len(factors) == 2 else ():
+                for (larger, m), (other, n) in ((one, two) for one in above.get(x, ()) for two in above.get(y, ())):
+                    combined.value += 1
+                    found = made_of.get(tuple(sorted((*self._factors(larger), *self._factors(other)))))
+                    if found is not None and all(self._least.get(((each, 1),), 1) <= 0 for each in (larger, y)):
+                        row = {found: 1, made: -1}
+                        for each, times in ((larger, n), (y, m)):
+                            row[each] = row.get(each, 0) + times
+                        self._at_least((0, {each: times for each, times in row.items() if times}))
 
     def _factors(self, variable: int) -> tuple[int, ...]:
         one = self._atoms[variable]

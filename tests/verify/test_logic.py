@@ -271,6 +271,33 @@ def test_products_of_non_negative_numbers() -> None:
     assert not System([Compare("ge", scale(n, -1)), Compare("ge", scale(m, -1))]).entails(Compare("ge", scale(flat, -1)))
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_of_products_of_larger_numbers_only_what_holds_is_found(seed: int) -> None:
+    """`X * Y >= x * y + X` where x <= X and y < Y, whatever X * y is; and nothing of the kind where the signs are not known."""
+    draw = random.Random(seed)
+    a, b, c, d = forms = [atom(Symbol(name)) for name in ("a", "b", "X", "Y")]
+    apart = add(terms.product(c, d), terms.product(a, b), -1)
+    shown = 0
+    for _ in range(20):
+        at = {name: draw.randint(-4, 4) if draw.random() < 0.3 else draw.randint(0, 9) for name in ("a", "b", "X", "Y")}
+        premises = [Compare("ge", one) for one in forms if value(one, at) >= 0 and draw.random() < 0.9]
+        for one, other in ((c, a), (d, b)):
+            more = value(add(one, other, -1), at)
+            premises.append(Compare("ge", add(add(one, other, -1), Linear(draw.choice((0, 0, 1)) - more))))
+        given = System(premises)
+        wanted = [add(apart, scale(one, times)) for one in (Linear(1), *forms) for times in (0, 1, -1, -3)]
+        for form in wanted:
+            exactly = add(form, Linear(-value(form, at)))
+            found = given.entails(Compare("ge", exactly))
+            shown += found and len(form.terms) > 2
+            assert not given.entails(Compare("ge", add(exactly, Linear(-1)))), (at, premises, form)
+        assert not given.extended([Compare("eq", add(apart, Linear(-value(apart, at))))]).impossible(), (at, premises)
+    first = [*(Compare("ge", one) for one in (b, c)), Compare("ge", add(c, a, -1)), Compare("ge", add(add(d, b, -1), Linear(-1)))]
+    assert System(first).entails(Compare("ge", add(apart, c, -1)))
+    for left_out in range(4):
+        assert not System(first[:left_out] + first[left_out + 1 :]).entails(Compare("ge", add(apart, c, -1)))
+
+
 def test_a_factor_is_not_replaced_by_its_products() -> None:
     """In the last turn of the inner loop `turns` is one less than the flat loop's bound: so it is the last one of the outer loop, too."""
     i, j = atom(Symbol("i")), atom(Symbol("j"))

@@ -42,6 +42,7 @@ from pipec.verify.reader.text.statements import Kernel, kernel_of
 from pipec.verify.reader.text.writes import Writes
 from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE, Arithmetic
 from pipec.verify.reader.values.machine import Machine
+from pipec.verify.reader.values.parts import PLACES
 from pipec.verify.reader.values.surroundings import Barriers, Later, Surroundings, ThreadsDiffer
 from pipec.verify.reader.values.tables import Hints
 from pipec.verify.reader.values.values import Table
@@ -49,7 +50,10 @@ from pipec.verify.terms import RANGES, Compare, Linear, Symbol
 
 MOST_THREADS = 1024
 MOST_CTAS = 16
-_MOST_TOLD = 4  # readings in which other conditions tell least values
+Ranges = dict[str, tuple[int, int]]  # inclusive, by symbol
+
+_MOST_TOLD = 6  # readings in which other conditions tell ranges
+_ANY = -(1 << 64), 1 << 64
 # Determines which barriers are initialised, and when all threads have synchronised.
 _PROLOGUE = frozenset({Kind.INIT, Kind.SYNC, Kind.VOTE, Kind.SIGN, Kind.CLUSTER_ARRIVE, Kind.CLUSTER_WAIT})
 _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
@@ -131,11 +135,11 @@ def readings_as_stated(ptx: str, kernel: str | None = None) -> Iterator["Reading
     found."""
     of = kernel_of(ptx, kernel)
     interface = interface_of(ptx, of.name, of.parameters)
-    told: list[dict[str, int]] = []
+    told: list[Ranges] = []
     for count in reversed(range(len(interface.conditions) + 1)):
-        least = least_stated(interface, of, count)
-        if least not in told and len(told) < _MOST_TOLD:
-            told.append(least)
+        stated_ = ranges_stated(interface, of, count)
+        if stated_ not in told and len(told) < _MOST_TOLD:
+            told.append(stated_)
             yield from readings_of(ptx, kernel, stated=count)
 
 
@@ -178,7 +182,7 @@ class Reading:
             raise Unreadable(self.kernel.line, f"a cluster of {x * y * z} CTAs")
         self.interface = replace(interface_of(ptx, self.kernel.name, self.kernel.parameters), cluster=cluster)
         self.stated = len(self.interface.conditions) if stated is None else stated
-        self.ranges = _ranges(self.kernel, self.interface, least_stated(self.interface, self.kernel, self.stated))
+        self.ranges = _ranges(self.kernel, self.interface, ranges_stated(self.interface, self.kernel, self.stated))
         self.arithmetic = Arithmetic(
             self.ranges, checked_by_launch(self.interface, self.kernel.parameters), limit, as_read=as_read, near=near
         )
@@ -455,9 +459,9 @@ def _with_waited(hints: Hints, waited: frozenset[int]) -> Hints:
     }
 
 
-def _ranges(kernel: Kernel, interface: Interface, stated: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """The guarantees of the launcher and the hardware about parameters and special registers. `stated`: least values."""
-    ranges: dict[str, tuple[int, int]] = {}
+def _ranges(kernel: Kernel, interface: Interface, stated: Mapping[str, tuple[int, int]]) -> Ranges:
+    """The guarantees of the launcher and the hardware about parameters and special registers. `stated`: by conditions of launches."""
+    ranges: Ranges = {}
     for name, kind in kernel.parameters.items():
         if name in interface.sizes:
             ranges[name] = (0, LARGEST_SIZE)
@@ -467,26 +471,29 @@ def _ranges(kernel: Kernel, interface: Interface, stated: Mapping[str, int]) -> 
     for symbol, dtype in interface.scalars.values():
         if symbol in kernel.parameters and signed_as_declared(dtype, kernel.parameters[symbol]):
             ranges[symbol] = RANGES[f"s{dtype[1:]}"]
-    for symbol, least in stated.items():
-        low, high = ranges[symbol]
-        ranges[symbol] = (max(low, least), high)
+    for symbol in stated.keys() & ranges.keys():
+        ranges[symbol] = max(ranges[symbol][0], stated[symbol][0]), ranges[symbol][1]
     for (axis, limit), blocks, width in zip(_GRID.items(), interface.grid, interface.cluster, strict=True):
         for family, together in (("cta", 1), ("cluster", width)):
-            most = max(1, min(limit, blocks) // together)
+            most = max(1, min(min(limit, blocks) // together, stated.get(f"%n{family}id.{axis}", _ANY)[1]))
             ranges[f"%{family}id.{axis}"] = (0, most - 1)
             ranges[f"%n{family}id.{axis}"] = (1, most)
     return ranges
 
 
-def least_stated(interface: Interface, kernel: Kernel, count: int) -> dict[str, int]:
-    """The least values of sizes and scalars that the first `count` conditions of launches state: a number by which is divided has a sign
-    then."""
+def ranges_stated(interface: Interface, kernel: Kernel, count: int) -> Ranges:
+    """The ranges that the first `count` conditions of launches state of sizes and scalars, from which on a number by which is divided has a
+    sign; and of the number of blocks, up to which a step of several for each block fits its type."""
     scalars = {symbol for symbol, _ in interface.scalars.values() if symbol in kernel.parameters}
-    found: dict[str, int] = {}
+    found: Ranges = {}
     for fact in facts_of(replace(interface, conditions=interface.conditions[:count]), kernel.parameters):
         match fact:
             case Compare("ge", Linear(more, ((Symbol(name), 1),))) if name in scalars or name in interface.sizes:
-                found[name] = max(-more, found.get(name, -more))
+                low, high = found.get(name, _ANY)
+                found[name] = max(low, -more), high
+            case Compare("ge", Linear(more, ((Symbol(name), times),))) if times < 0 and name.startswith(PLACES):
+                low, high = found.get(name, _ANY)
+                found[name] = low, min(high, more // -times)
             case _:
                 pass
     return found
