@@ -221,7 +221,7 @@ def _with_positive_divisors(
     if interface is None:
         return ptx, plan.interface, *undecided
     stated = with_interface(ptx, interface)
-    found, judgement = verdict(stated, plan.kernel, interface, Sink(), ENOUGH)
+    found, judgement = verdict(stated, plan.kernel, interface, Sink(), ENOUGH, undecided[1])
     if found.outcome != "proved":
         return ptx, plan.interface, *undecided
     asked = replace(state.plans[number].interface, conditions=interface.conditions)

@@ -39,9 +39,9 @@ def _side(row: BarrierRange) -> Literal["full", "empty"]:
 
 
 def verdict(
-    ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink, most: int | None = None
+    ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink, most: int | None = None, before: Judgement | None = None
 ) -> tuple[Verdict, Judgement]:
-    """Judges one kernel of a PTX text and reports a refutation. `most`: see `judge`."""
+    """Judges one kernel of a PTX text and reports a refutation. `most`, `before`: see `judge`."""
     found = judge(
         ptx,
         interface.name,
@@ -49,6 +49,7 @@ def verdict(
         lambda numbers: launchable(interface, numbers),
         lambda assumed: with_conditions(interface, assumed) is not None,
         most,
+        before,
     )
     if found.certificate is not None:
         told = proved(found, interface)

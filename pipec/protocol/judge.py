@@ -81,15 +81,17 @@ def judge(
     launches: Launches = lambda _: True,
     asked: Callable[[Sequence[Formula]], bool] = lambda _: True,
     most: int | None = None,
+    before: Judgement | None = None,
 ) -> Judgement:
     """Reads, proves and checks one kernel of a PTX text. `sides`: pipelines whose two sides must have advanced equally at the end;
     `launches`: whether a launch can have these sizes; `asked`: whether a launch can be required to satisfy the conditions. `most`: steps
-    that each reading may take, and no other is begun behind twice as many."""
+    that each reading may take, and no other is begun behind twice as many. `before`: of the same text with more launches, whose
+    deadlocks are not looked for again."""
     first: Judgement | None = None
     # Read so, it is proved by the first schedule, but under conditions that no launch can check: another reading is more likely to do
     # without them than another schedule.
     conditional: Reading | None = None
-    earlier = _Earlier()
+    earlier = _Earlier(refuting=before is None)
     looked_at: set[Reading] = set()
     ended: set[Reading] = set()
     first_begun = steps_so_far()
@@ -98,7 +100,7 @@ def judge(
             if most is not None and first is not None and steps_so_far() - first_begun > 2 * most:
                 break
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
-            if reading.arithmetic.as_read and first is not None and not _may_wrap(first):
+            if reading.arithmetic.as_read and first is not None and not _may_wrap(before or first):
                 break
             if earlier.lacks_it_again and not reading.arithmetic.as_read:
                 continue  # the others fold up more or less of a number, which does not bound what is read from memory
@@ -175,12 +177,13 @@ def _asking(reading: Reading, conditions: Sequence[Formula]) -> Network:
 
 @mutable
 class _Earlier:
-    """What is known from earlier readings of the text. `settled`: no numbers in memory were found with which processes wait for ever, and
-    each run told how it ends. Another reading writes the same values differently, so that its runs end in the same way. `searched`: the
-    results of searches that were not cut off, which another reading with the same network would repeat. `lacking`: what no schedule
-    of an earlier search got past, by the names of registers, which are the same in each reading; `lacks_it_again`: nor one of another
-    reading."""
+    """What is known from earlier readings of the text. `refuting`: whether deadlocks are looked for. `settled`: no numbers in memory were
+    found with which processes wait for ever, and each run told how it ends. Another reading writes the same values differently, so that
+    its runs end in the same way. `searched`: the results of searches that were not cut off, which another reading with the same network
+    would repeat. `lacking`: what no schedule of an earlier search got past, by the names of registers, which are the same in each
+    reading; `lacks_it_again`: nor one of another reading."""
 
+    refuting: bool = True
     settled: bool = False
     lacking: set[Formula] = field(default_factory=set)
     lacks_it_again: bool = False
@@ -228,6 +231,8 @@ def _searched(
         return found
 
     def refuted() -> bool:
+        if not earlier.refuting:
+            return False
         return runs()[0] is not None or by_memory() is not None
 
     try:
@@ -236,6 +241,8 @@ def _searched(
         if why.lacks is not None:
             earlier.lacks_it_again |= why.lacks in earlier.lacking
             earlier.lacking.add(why.lacks)
+        if not earlier.refuting:
+            return Judgement(other.network, None, why=str(why), standing=why.standing, uneven=why.uneven)
         deadlock, ended = runs()
         # Sizes near 2^31 come last: a proof could have restricted the launch to smaller ones.
         if deadlock is None:
