@@ -12,18 +12,12 @@ from pipec.sema import tree
 from pipec.source import Span
 from pipec.vocabulary import BARRIER_SIDE, DRAINING, FILLING, Side, UseKind
 
-# The signals of these uses add up on a barrier: a role gives all of them for each stage, at once where there is nothing to wait for.
-_ADDED_UP: Final[dict[Side, frozenset[UseKind]]] = {
+# The signals of these uses add up on a barrier, also on those of other CTAs: a role gives all of them for each stage, at once where there
+# is nothing to wait for.
+ADDED_UP: Final[dict[Side, frozenset[UseKind]]] = {
     "producer": frozenset((LOAD, COPY, WRITE)),
     "consumer": frozenset((READ, OPERAND, STORE)),
 }
-
-
-def added_up(summary: StageSummary, *, local: bool) -> frozenset[UseKind]:
-    """The uses of a stage that may occur together; `local`: only roles of its CTA use the pipeline."""
-    if local:
-        return _ADDED_UP[summary.handle.side]
-    return frozenset((READ, OPERAND)) if multiplied_in_registers(summary) else frozenset()
 
 
 def check_arrivals(role: RoleSummary, summary: StageSummary, sink: Sink) -> None:
@@ -55,12 +49,10 @@ def one_way(
     summary: StageSummary,
     signatures: dict[tuple[tree.Pipeline, Side], Signature],
     sink: Sink,
-    *,
-    local: bool,
 ) -> None:
-    """A role must signal all stages of a pipeline in the same way; `local`: only roles of its CTA use the pipeline."""
+    """A role must signal all stages of a pipeline in the same way."""
     handle = summary.handle
-    for signature in _signatures(role, summary, local):
+    for signature in _signatures(role, summary):
         # A barrier is initialised with one count for all phases (hardware.md 1.1), so a second way of signalling would complete a phase
         # too early, or never.
         first = signatures.setdefault((handle.pipeline, handle.side), signature)
@@ -83,7 +75,7 @@ def one_way(
         return
 
 
-def _signatures(role: RoleSummary, summary: StageSummary, local: bool) -> list[Signature]:
+def _signatures(role: RoleSummary, summary: StageSummary) -> list[Signature]:
     if summary.signals:
         found: list[Signature] = []
         if multiplied_in_registers(summary) and any(_is_commit(site.operation) for site in summary.signals):
@@ -94,18 +86,16 @@ def _signatures(role: RoleSummary, summary: StageSummary, local: bool) -> list[S
             chosen = role.role.blocks[site.block].participation.chosen
             arriving = None if chosen is None else len(chosen)
             if signal.how == "own":
-                found.append(_own_signature(role, summary, arriving, signal.span, local))
+                found.append(_own_signature(role, summary, arriving, signal.span))
             else:
                 found.append(_signature(role, "threads" if signal.how == "arrive" else "commit", arriving, signal.span))
         # Of a stage that goes from name to name some signals may be given by releases alone.
         given = (site.operation for site in summary.releases if site.operation in role.signalling)
-        found += [
-            _own_signature(role, summary, None, one.span, local) for one in given if isinstance(one, tree.Release) and one.signals
-        ]
+        found += [_own_signature(role, summary, None, one.span) for one in given if isinstance(one, tree.Release) and one.signals]
         return sorted(found, key=lambda one: (one.span.line, one.span.column))
     if not summary.releases:
         return []
-    return [_own_signature(role, summary, None, summary.releases[0].operation.span, local)]
+    return [_own_signature(role, summary, None, summary.releases[0].operation.span)]
 
 
 def _is_commit(operation: tree.Operation) -> bool:
@@ -116,7 +106,7 @@ def multiplied_in_registers(summary: StageSummary) -> bool:
     return any(isinstance(touch.operation, tree.RegisterMma) for _, touch in summary.touches if touch.kind == OPERAND)
 
 
-def _own_signature(role: RoleSummary, summary: StageSummary, arriving: int | None, span: Span, local: bool) -> Signature:
+def _own_signature(role: RoleSummary, summary: StageSummary, arriving: int | None, span: Span) -> Signature:
     """The signals that the uses of the role's stages require."""
     side, used = summary.handle.side, DRAINING if summary.handle.side == "consumer" else FILLING
     alike = [one for one in role.stages if (one.handle.pipeline, one.handle.side) == (summary.handle.pipeline, side)]
@@ -126,7 +116,7 @@ def _own_signature(role: RoleSummary, summary: StageSummary, arriving: int | Non
         isinstance(site.operation, tree.Signal) and site.operation.how != "own" for one in alike for site in one.signals
     )
     # A stage that nothing uses is one that the others' signals say too much of.
-    if kinds and together <= frozenset().union(*(added_up(one, local=local) for one in alike)) and not by_hand:
+    if kinds and together <= ADDED_UP[side] and not by_hand:
         kinds = together
     # TMA and commits arrive by themselves once their work is done; a thread's arrival instead of theirs would precede completion.
     found = []

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from pipec.checks.stages.arrivals import Signature, added_up, check_arrivals, one_way
+from pipec.checks.stages.arrivals import ADDED_UP, Signature, check_arrivals, one_way
 from pipec.checks.stages.fill_counts import count_fills
 from pipec.checks.stages.payload import Payload, obtained
 from pipec.checks.stages.sub_stages import release_call
@@ -22,7 +22,6 @@ from pipec.checks.summary import (
 from pipec.diag.catalogue.stages import signals as messages
 from pipec.diag.catalogue.stages import sub_stages
 from pipec.diag.message import Sink
-from pipec.kir.clusters import kernel_sharing
 from pipec.sema import tree
 from pipec.sema.language.operation import ROLE
 from pipec.vocabulary import DRAINING, FILLING, Side, SignalKind, UseKind
@@ -59,15 +58,10 @@ _TWO_TILES = (
     "the full barrier waits for one kind of signal: after the first of two it completes, and the rest is read too early",
     "hand over the two tiles through two pipelines",
 )
-_SHARED = (
-    "the stage is released when one kind of reader is done: a producer may overwrite what the other is still reading",
-    "read it in a second role that also `consumes {pipeline}`",
-)
 
 
 def check(summary: Summary, sink: Sink) -> None:
     _one_pipeline_each(summary, sink)
-    sharing = kernel_sharing(summary.kernel)
     # Of two producers each may fill a part of the payload: "never filled" would only repeat that there are two (E0405).
     sides = [{handle.pipeline for handle in role.handles if handle.side == "producer"} for role in summary.roles]
     filled_by = Counter(pipeline for pipelines in sides for pipeline in pipelines)
@@ -76,14 +70,13 @@ def check(summary: Summary, sink: Sink) -> None:
         signatures: dict[tuple[tree.Pipeline, Side], Signature] = {}
         for found in role.stages:
             handle = found.handle
-            local = sharing[handle.pipeline].local
-            mixed = _mixed(found, added_up(found, local=local), sink)
+            mixed = handle.side == "producer" and _filled_in_two_ways(found, sink)
             waits = _explicit_signals_wait(found, sink) and _one_barrier_for_bytes(found, sink)
             check_arrivals(role, found, sink)
             # The signature of a stage with two kinds of work would be that of either one, and its payload would appear unfilled.
             if mixed or not waits:
                 continue
-            one_way(role, found, signatures, sink, local=local)
+            one_way(role, found, signatures, sink)
             alone = filled_by[handle.pipeline] == 1
             if handle.side == "producer" and alone and handle in counts and found.kinds() & FILLING:
                 Payload(role, found, summary.handed_over[handle.pipeline], counts[handle], sink).check()
@@ -115,34 +108,28 @@ def _one_pipeline_each(summary: Summary, sink: Sink) -> None:
             )
 
 
-def _mixed(summary: StageSummary, added: frozenset[UseKind], sink: Sink) -> bool:
-    """Whether the stage is filled, or read, in two ways other than those of which the signals are `added` up."""
-    side = summary.handle.side
+def _filled_in_two_ways(summary: StageSummary, sink: Sink) -> bool:
+    """Whether a tile of the stage is, or two of them in ways of which the signals do not add up."""
+    added = ADDED_UP["producer"]
     seen: dict[tuple[UseKind, tree.Buffer | None], Touch] = {}
     for _, touch in summary.touches:
-        if touch.kind not in (FILLING if side == "producer" else DRAINING):
+        if touch.kind not in FILLING:
             continue
         seen.setdefault((touch.kind, touch.buffer), touch)
         # Who fills a tile decides what its barrier counts: that must be the same on each path, and one would overwrite the other.
-        apart = (
-            one
-            for one in seen.values()
-            if side == "producer" and one.buffer is touch.buffer or not added >= {one.kind, touch.kind}
-        )
+        apart = (one for one in seen.values() if one.buffer is touch.buffer or not added >= {one.kind, touch.kind})
         other = next((one for one in apart if one.kind != touch.kind), None)
         if other is None:
             continue
-        message = messages.MixedFill if side == "producer" else messages.MixedDrain
-        pipeline = summary.handle.pipeline.name
-        consequence, instead = _SHARED if side == "consumer" else _ONE_TILE if other.buffer is touch.buffer else _TWO_TILES
+        consequence, instead = _ONE_TILE if other.buffer is touch.buffer else _TWO_TILES
         sink.report(
-            message(
+            messages.MixedFill(
                 stage=summary.handle.name,
-                pipeline=pipeline,
+                pipeline=summary.handle.pipeline.name,
                 one=_BY[other.kind],
                 second=_BY[touch.kind],
                 consequence=consequence,
-                instead=instead.format(pipeline=pipeline),
+                instead=instead,
                 at=touch.span,
                 first=other.span,
                 obtained=obtained(summary),

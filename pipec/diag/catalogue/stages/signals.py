@@ -126,36 +126,12 @@ class MixedFill(Message):
             with p.produce() as s:
                 write(s.x, fill(0.0, f32, 64, 32))
 
-    A stage that an MMA fills, or that CTAs of a cluster share, is filled in one way only: use a separate pipeline for each.
+    A stage that an MMA fills is filled in one way only: use a separate pipeline for each.
     """
 
     code = "E0505"
     title = "stage `{stage}` of `{pipeline}` is filled in two ways"
     labels = (primary("at", "filled by {second}"), secondary("first", "filled by {one}"), secondary("obtained", "obtained here"))
-    note = "{consequence}"
-    help = "{instead}"
-    stage: str
-    pipeline: str
-    one: str
-    second: str
-    consequence: str
-    instead: str
-    at: Span
-    first: Span
-    obtained: Span | None
-
-
-class MixedDrain(Message):
-    """One stage of a pipeline that CTAs of a cluster share is read in two ways, for example by an MMA and by threads.
-
-    MMAs release a stage by a commit, threads by arriving, TMA stores when the copy has read it. A role that tells other CTAs
-    releases a stage in only one of these ways. Let another role read it the other way: each consumer role of a pipeline releases
-    the stage for itself.
-    """
-
-    code = "E0506"
-    title = "stage `{stage}` of `{pipeline}` is read in two ways"
-    labels = (primary("at", "read by {second}"), secondary("first", "read by {one}"), secondary("obtained", "obtained here"))
     note = "{consequence}"
     help = "{instead}"
     stage: str
