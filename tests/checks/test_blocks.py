@@ -210,6 +210,42 @@ def test_blocks_that_meet_only_where_parameters_differ_are_refused(
     assert [one.code for one in compile_source(Source("k.pipe", text), until="limits").diagnostics] == ["E0618"] * met
 
 
+VALUES = """kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64], n: i32, alpha: f32):
+    assume(M % 128 == 0{assumed})
+    grid(ceildiv(M, 32))
+    role all(warps=4):
+        t = load(x[block.x * 32, 0], 64, 64)
+        {body}
+"""
+OWN, FIRST = (f"store.direct(y[{place}, 0], t, rows=32)" for place in ("block.x * 32", "0"))
+
+
+@pytest.mark.parametrize(
+    ("body", "assumed", "met"),
+    [
+        ("store.direct(y[block.x * 32, 0], t, rows=n)", "", True),
+        ("store.direct(y[block.x * 32, 0], t, rows=n)", " and n <= 32", False),
+        ("store(y[block.x * 32, 0], t, rows=min(n, 32))", "", False),
+        (f"if n == 30:\n            {FIRST}\n        else:\n            {OWN}", "", True),
+        (f"if n == 30:\n            {FIRST}\n        else:\n            {OWN}", " and n != 30", False),
+        (f"if M > 5000:\n            {FIRST}\n        else:\n            {OWN}", "", True),
+        (f"if M > 5000:\n            {FIRST}\n        else:\n            {OWN}", " and M < 5000", False),
+        (f"if alpha == 0.0:\n            {FIRST}\n        else:\n            {OWN}", "", True),
+        (
+            f"if -1.0 * alpha > 0.0:\n            {FIRST}\n        else:\n            {OWN}",
+            "",
+            False,
+        ),  # assumed: no float is computed
+        (f"if -alpha > 0.5:\n            {FIRST}\n        else:\n            {OWN}", "", True),
+        (f"if alpha > 0.0 and alpha < 0.0:\n            {FIRST}\n        else:\n            {OWN}", "", False),
+    ],
+)
+def test_blocks_that_meet_only_at_certain_numbers_are_refused(body: str, assumed: str, met: bool) -> None:
+    """Of rows, and those with which a role compares a parameter, a size, or a float."""
+    text = VALUES.format(body=body, assumed=assumed)
+    assert [one.code for one in compile_source(Source("k.pipe", text), until="limits").diagnostics] == ["E0618"] * met
+
+
 def test_blocks_beyond_those_that_a_grid_can_have_do_not_meet() -> None:
     """Along y there are at most 65535."""
     text = UNLIKE.format(assumed="n > 0", grid="1, n", place="block.y * 4 % 262140", rows=8)

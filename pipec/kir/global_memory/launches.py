@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, permutations, product
+from math import lcm
 from typing import Literal
 
 from pipec.interface import MULTIPROCESSORS
@@ -10,7 +11,7 @@ from pipec.isa.specials import AXES
 from pipec.kir.global_memory.places import TileBox
 from pipec.kir.global_memory.runs import Box
 from pipec.kir.global_memory.scalars import Scalars, Unknown
-from pipec.kir.ir import Kernel
+from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan.roles import expressions
 from pipec.kir.walk import children, subexpressions
 from pipec.record import record
@@ -18,7 +19,7 @@ from pipec.sema import tree
 from pipec.terms.term import LAUNCH, Atom, Operator, Term, as_term
 from pipec.terms.walk import leaves
 from pipec.verify.conditions import condition_data, met
-from pipec.verify.terms import Both, Compare, Formula, Linear, Relation, Symbol, substitute, symbols_in, symbols_of
+from pipec.verify.terms import Both, Compare, Floor, Formula, Linear, Relation, Symbol, substitute, symbols_in, symbols_of
 
 Position = tuple[int, int, int]
 
@@ -33,12 +34,13 @@ ODD_TILES = ((1537, 1), (3073, 3))
 # blocks that have a number for each index of several dimensions meet soon, the last those with several of the largest tiles.
 UNEVEN = ((3, 2), (2, 3)), ((48, 2), (16, 3)), ((640, 1), (384, 2))
 FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to reach a block that the kernel names
-# Dimensions and parameters each go round their own numbers, small beside large: as five and six have no common divisor, every dimension
+# Dimensions and parameters each go round their own numbers, small beside large: as five and seven have no common divisor, every dimension
 # comes to meet every parameter, and two of a kind are in either order.
 _DIMENSIONS = 40, 600, 24, 2056, 136  # odd numbers of the smallest tiles
-_PARAMETERS = 3, 1, 4, 2, 17, 5
+_PARAMETERS = 3, 1, 4, 2, 17, 130, 5
+_FLOATS = 1, 0, -1  # for parameters that are no integers
 _UNREAD = 1 << 16  # of which the kernel reads nothing: it ends a tensor, and no tile shall lie beyond
-UNLIKE = len(_DIMENSIONS) * len(_PARAMETERS)
+_UNLIKE = len(_DIMENSIONS) * len(_PARAMETERS)
 _FAR_POWERS = range(21, 31)
 _CONSECUTIVE = 2
 _POWERS = range(8, 18)  # of two: sizes of which the first that gives a grid several blocks is taken
@@ -126,20 +128,26 @@ def launches(
             yield launch
 
 
-def unlike(kernel: Kernel, count: int = UNLIKE, *, most: int | None = None) -> Iterator[Launch]:
-    """Launches in which dimensions and integer parameters differ from each other, each larger than others in some and smaller in some:
+def unusual(kernel: Kernel, *, most: int | None = None) -> Iterator[Launch]:
+    """Launches at which a mistake shows that does not at the usual sizes."""
+    yield from at_the_edge(kernel, most=most)
+    yield from at_constants(kernel, most=most)
+    yield from unlike(kernel, most=most)
+
+
+def unlike(kernel: Kernel, *, most: int | None = None) -> Iterator[Launch]:
+    """Launches in which dimensions and parameters differ from each other, each larger than others in some and smaller in some:
     `x * rows + y` in place of `x * columns + y` is right where there are no more columns than rows."""
     read = _read_sizes(kernel)
-    dimensions, parameters = sorted(named_sizes(kernel) & read), integer_parameters(kernel)
-    if len(dimensions) + len(parameters) > 1:
-        for step in range(count):
-            sizes = dict.fromkeys(named_sizes(kernel) - read, _UNREAD)
-            sizes |= {name: _DIMENSIONS[(at + step) % len(_DIMENSIONS)] for at, name in enumerate(dimensions)}
-            counts = {name: _PARAMETERS[(at + step) % len(_PARAMETERS)] for at, name in enumerate(parameters)}
-            one = _rounded(kernel, sizes, in_rows=True) | counts
-            launch = _launch(kernel, (one, _agreed(kernel, one)), most)
-            if launch is not None:
-                yield launch
+    dimensions, parameters, floats = sorted(named_sizes(kernel) & read), integer_parameters(kernel), _float_parameters(kernel)
+    for step in range(_UNLIKE if len(dimensions) + len(parameters) > 1 or floats else 0):
+        sizes = dict.fromkeys(named_sizes(kernel) - read, _UNREAD)
+        sizes |= {name: _DIMENSIONS[(at + step) % len(_DIMENSIONS)] for at, name in enumerate(dimensions)}
+        counts = {name: _PARAMETERS[(at + step) % len(_PARAMETERS)] for at, name in enumerate(parameters)}
+        counts |= {name: _FLOATS[(at + step // len(_PARAMETERS)) % len(_FLOATS)] for at, name in enumerate(floats)}
+        launch = _launch(kernel, _admitted(kernel, _rounded(kernel, sizes, in_rows=True) | counts), most)
+        if launch is not None:
+            yield launch
 
 
 def _read_sizes(kernel: Kernel) -> set[str]:
@@ -150,15 +158,74 @@ def _read_sizes(kernel: Kernel) -> set[str]:
     return {one.name for one in nodes if isinstance(one, tree.ReadDimension)} | assumed
 
 
-def at_the_edge(kernel: Kernel) -> Iterator[Launch]:
+def _admitted(kernel: Kernel, sizes: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """The sizes, and ones nearby that fit what the kernel assumes."""
+    units = _assumed_units(kernel)
+    whole = {**sizes, **{name: -(-sizes[name] // unit) * unit for name, unit in units.items()}}
+    return (each for one in ((sizes, whole) if units else (sizes,)) for each in (one, _agreed(kernel, one)))
+
+
+def _assumed_units(kernel: Kernel) -> dict[str, int]:
+    """Of which numbers sizes and parameters are assumed to be multiples: 64, by `K % 64 == 0`."""
+    found: dict[str, int] = {}
+    for relation, form in (each for one in kernel.assumptions for each in _relations(one.formula)):
+        for one, _ in form.terms if relation == "eq" else ():
+            if isinstance(one, Floor) and len(one.form.terms) == 1 and isinstance(symbol := one.form.terms[0][0], Symbol):
+                found[symbol.name] = lcm(found.get(symbol.name, 1), one.divisor)
+    return found
+
+
+def at_the_edge(kernel: Kernel, *, most: int | None = None) -> Iterator[Launch]:
     """Launches that the kernel's `assume` only just admits: with `n * 64 + 64 >= M` the smallest such `n`."""
     parameters = integer_parameters(kernel)
-    for size, count in SIZES:
-        one = _rounded(kernel, dict.fromkeys(named_sizes(kernel), size)) | dict.fromkeys(parameters, count)
+    for tried in SIZES if any(kernel.assumptions) and parameters else ():
+        one = _alike(kernel, *tried)
         edge = _agreed(kernel, one, frozenset(parameters))
-        launch = _launch(kernel, (edge,)) if edge != one else None
+        launch = _launch(kernel, _admitted(kernel, edge), most) if edge != one else None
         if launch is not None:
             yield launch
+
+
+def at_constants(kernel: Kernel, *, most: int | None = None) -> Iterator[Launch]:
+    """Launches in which a size or parameter is a number with which a role compares it, or next to it."""
+    for name, value in _constants(kernel):
+        for off, tried in product((0, 1, -1), SIZES[:2]):
+            launch = _launch(kernel, _admitted(kernel, _alike(kernel, *tried) | {name: value + off}), most)
+            if launch is not None:
+                yield launch
+
+
+def _constants(kernel: Kernel) -> list[tuple[str, int]]:
+    found: dict[tuple[str, int], None] = {}
+    for _, number, term in _compared_numbers(kernel):
+        ((atom, factor),) = term.parts if len(term.parts) == 1 else ((None, 1),)
+        if atom is not None and atom.operator in LAUNCH:
+            named = atom.operands[0]
+            name = named.name if isinstance(named, tree.ScalarParameter) else str(named)
+            if name in named_sizes(kernel) or name in integer_parameters(kernel):
+                found[name, (number - term.constant) // factor] = None
+    return list(islice(found, _MOST_NAMED))
+
+
+def _compared_numbers(kernel: Kernel) -> Iterator[tuple[Role, int, Term]]:
+    """Constants with which roles compare something, or by which they divide it."""
+    for role in kernel.roles:
+        for node in expressions(role):
+            compares = (isinstance(node, tree.Binary) and node.operator in _COMPARED) or (
+                isinstance(node, tree.Call) and node.function in _COMPARED
+            )
+            for here, other in permutations(children(node)[:2]) if compares else ():
+                number = role.values.of(here).number
+                if number is not None:
+                    yield role, number, role.values.of(other)
+
+
+def _alike(kernel: Kernel, size: int, count: int) -> dict[str, int]:
+    return _rounded(kernel, dict.fromkeys(named_sizes(kernel), size)) | dict.fromkeys(integer_parameters(kernel), count)
+
+
+def _float_parameters(kernel: Kernel) -> list[str]:
+    return [one.name for one in kernel.scalars if isinstance(one.type, DType) and one.type.is_float]
 
 
 def integer_parameters(kernel: Kernel) -> list[str]:
@@ -178,9 +245,10 @@ def _launch(
     kernel: Kernel, choices: Iterable[Mapping[str, int]], most: int | None = None, named: tuple[int, ...] = ()
 ) -> Launch | None:
     """Of the first sizes that the kernel's `assume` admits; None if there are none, or they are of no launch."""
-    sizes = next((one for one in choices if all(met(each.formula, one) for each in kernel.assumptions)), None)
-    if sizes is None:
+    chosen = next((one for one in choices if all(met(each.formula, one) for each in kernel.assumptions)), None)
+    if chosen is None:
         return None
+    sizes = {**dict.fromkeys(_float_parameters(kernel), _FLOATS[0]), **chosen}
     try:
         grid = tuple(map(Scalars({**sizes, MULTIPROCESSORS: _MULTIPROCESSORS}).value, kernel.grid))
     except Unknown:
@@ -276,13 +344,8 @@ def numbers_of_blocks(kernel: Kernel) -> tuple[int, ...]:
     256, `cast[i8](block.x)`."""
     found = {
         number // times
-        for role in kernel.roles
-        for node in expressions(role)
-        if (isinstance(node, tree.Binary) and node.operator in _COMPARED)
-        or (isinstance(node, tree.Call) and node.function in _COMPARED)
-        for here, other in permutations(children(node)[:2])
-        if (number := role.values.of(here).number) is not None
-        for times in _times_block(role.values.of(other))
+        for _, number, term in _compared_numbers(kernel)
+        for times in _times_block(term)
         if number // times >= _NAMED
     }
     found |= {

@@ -6,7 +6,7 @@ sizes, in the first blocks of the grid. What is found happens in some launch; fi
 
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain, combinations_with_replacement, islice
-from math import prod
+from math import inf, prod
 
 from pipec.isa.specials import AXES
 from pipec.isa.targets import WARP
@@ -19,12 +19,10 @@ from pipec.kir.global_memory.launches import (
     ODD_TILES,
     SIZES,
     UNEVEN,
-    UNLIKE,
     WHOLE_TILES,
     Cells,
     Launch,
     Position,
-    at_the_edge,
     far_blocks,
     launches,
     named_sizes,
@@ -32,7 +30,7 @@ from pipec.kir.global_memory.launches import (
     several_blocks,
     sizes_at_which_they_meet,
     sizes_of_several_tiles,
-    unlike,
+    unusual,
 )
 from pipec.kir.global_memory.places import GridAxis, TileBox, apart, apart_by_blocks
 from pipec.kir.global_memory.runs import Passed, RecordedAccess, Run, Turn
@@ -46,6 +44,8 @@ from pipec.vocabulary import Axis
 
 # Between blocks an error must appear at two consecutive sizes, as the caller may rely on a relation of sizes that is unknown here.
 _MOST_SIZES = 2
+_MOST_UNKNOWN = 8  # launches that show no place
+_ANY = 1 << 10  # more than there are in any group
 _CORNERS = 27  # sampled blocks, at most
 _MOST_WORK = 1_500  # expressions, in total, of more than these blocks
 _LEAST_BLOCKS = 3
@@ -83,19 +83,23 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> BlockOverl
     answers = answers_of_blocks(kernel, rows)
     suspects = frozenset(tensor for tensor, answer in answers.items() if answer == "open")
     courses = [short_course(kernel, row) for row in rows] if suspects else []
-    touched: set[str] = set()  # in other launches: where places are read from memory, nothing is known of any
+    unknown: dict[str, float] = {}  # launches that show no place, as where places are read from memory, until one does
     once: dict[str, Overlap] = {}
     found: dict[str, Overlap] = {}
     for tried, count in _tried(kernel) if suspects else ():
         several = islice((launch for launch in tried if len(launch.blocks) > 1), count)
         for left in range(count, 0, -1):
-            # Where one launch is left, only what has been seen can be seen twice.
-            asked = (once.keys() if left < _MOST_SIZES else touched if count == UNLIKE else suspects) - found.keys()
+            asked = suspects - found.keys()
+            if left < _MOST_SIZES:  # only what has been seen can be seen twice
+                asked &= once.keys()
+            elif count == _ANY:
+                asked = frozenset(tensor for tensor in asked if unknown.get(tensor, 0) < _MOST_UNKNOWN)
             launch = next(several, None) if asked else None
             if launch is None:
                 break
             uses, order = _uses(kernel, courses, rows, launch, asked)
-            touched |= {tensor for tensor, of_tensor in uses.items() if of_tensor}
+            for tensor, of_tensor in uses.items():
+                unknown[tensor] = -inf if of_tensor else unknown.get(tensor, 0) + 1
             for tensor, overlap in _met(uses, order, launch):
                 if tensor in once:
                     found[tensor] = once[tensor]
@@ -114,8 +118,7 @@ def _tried(kernel: Kernel) -> Iterator[tuple[Iterator[Launch], int]]:
     for sizes in (*UNEVEN, *several) if len(named_sizes(kernel)) > 1 else ():
         yield launches(kernel, sizes, uneven="up"), _MOST_SIZES
         yield launches(kernel, sizes, uneven="down"), _MOST_SIZES
-    yield at_the_edge(kernel), _MOST_SIZES
-    yield unlike(kernel), UNLIKE
+    yield unusual(kernel), _ANY
 
 
 def _inside(touch: RecordedAccess) -> bool:
@@ -345,7 +348,7 @@ def stores_again_where_sizes_differ(kernel: Kernel, rows: tuple[RoleAccesses, ..
         for row in rows
         if row.role.name in doubtful.own or any(one.writes and one.tensor in doubtful.shared for one in row.accesses)
     ]
-    return _overlapping_stores(several, doubtful.shared, kernel, unlike(kernel, most=_MOST_OWN))
+    return _overlapping_stores(several, doubtful.shared, kernel, unusual(kernel, most=_MOST_OWN))
 
 
 def _overlapping_stores(
@@ -435,7 +438,7 @@ def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...], doubtful: Coll
     return next(
         (
             found
-            for launch in chain(_in_block(kernel, rows), unlike(kernel, most=_MOST_OWN) if doubtful else ())
+            for launch in chain(_in_block(kernel, rows), unusual(kernel, most=_MOST_OWN) if doubtful else ())
             for block, known in launch.blocks.items()
             # Whose elements are its own needs no order: only where roles meet are hand-overs followed.
             if _meet(using, known, suspects) and (clocks := _together(courses, known)) is not None

@@ -13,6 +13,7 @@ from pipec.terms import machine
 
 _MOST_WORK = 40_000  # expressions of one run
 _DEEPEST = 150
+_UNITS, _MOST_UNITS = 8, 64  # in a float 1, and in one that every type of floats has exactly
 _NO_TILE = -1  # the response of a scheduler without further tiles
 
 
@@ -86,7 +87,16 @@ def _is_integer(expression: tree.Expression) -> bool:
     return isinstance(expression.type, DType) and not expression.type.is_float
 
 
+def _is_float(expression: tree.Expression) -> bool:
+    return isinstance(expression.type, DType) and expression.type.is_float
+
+
 def _operands(expression: tree.Expression) -> tuple[tree.Expression, ...]:
+    if _is_float(expression):
+        match expression:
+            case tree.Unary(operator="-", operand=operand) | tree.Convert(operand=operand) if _is_float(operand):
+                return (operand,)
+        return ()
     if not _is_integer(expression):
         return ()
     match expression:
@@ -105,11 +115,29 @@ def _operands(expression: tree.Expression) -> tuple[tree.Expression, ...]:
 def _of_operands(expression: tree.Expression, operands: list[Compiled]) -> Compiled:
     evaluated = operands[:1] if isinstance(expression, tree.Select) else operands
     work, height = 1 + sum(one.work for one in evaluated), 1 + max((one.height for one in operands), default=0)
-    # No coordinate depends on a float.
+    if _is_float(expression) and height <= _DEEPEST:
+        return Compiled(_float_rule(expression, operands), work, height)
     if not _is_integer(expression) or height > _DEEPEST:
         return Compiled(_unknown, work, height)
     assert isinstance(expression.type, DType)
     return Compiled(_rule(expression, operands, *machine.range_of(expression.type)), work, height)
+
+
+def _float_rule(expression: tree.Expression, operands: list[Compiled]) -> Rule:
+    """A float that a condition compares, in units so small that numbers which every type has exactly are integers: parameters and
+    constants."""
+    match expression:
+        case tree.Constant(value=value):
+            units = value * _UNITS
+            return _number(int(units), -_MOST_UNITS, _MOST_UNITS) if units in range(-_MOST_UNITS, _MOST_UNITS + 1) else _unknown
+        case tree.ReadParameter(parameter=parameter):
+            return lambda run: run.named(parameter.name) * _UNITS
+        case tree.Unary():
+            return lambda run: -operands[0].rule(run)
+        case tree.Convert() if operands:
+            return operands[0].rule
+        case _:
+            return _unknown
 
 
 def _unknown(run: Scalars) -> int:
