@@ -142,12 +142,17 @@ def unlike(kernel: Kernel, *, most: int | None = None) -> Iterator[Launch]:
     dimensions, parameters, floats = sorted(named_sizes(kernel) & read), integer_parameters(kernel), _float_parameters(kernel)
     for step in range(_UNLIKE if len(dimensions) + len(parameters) > 1 or floats else 0):
         sizes = dict.fromkeys(named_sizes(kernel) - read, _UNREAD)
-        sizes |= {name: _DIMENSIONS[(at + step) % len(_DIMENSIONS)] for at, name in enumerate(dimensions)}
-        counts = {name: _PARAMETERS[(at + step) % len(_PARAMETERS)] for at, name in enumerate(parameters)}
+        sizes |= {name: _of_walk(_DIMENSIONS, step, at) for at, name in enumerate(dimensions)}
+        counts = {name: _of_walk(_PARAMETERS, step, at) for at, name in enumerate(parameters)}
         counts |= {name: _FLOATS[(at + step // len(_PARAMETERS)) % len(_FLOATS)] for at, name in enumerate(floats)}
         launch = _launch(kernel, _admitted(kernel, _rounded(kernel, sizes, in_rows=True) | counts), most)
         if launch is not None:
             yield launch
+
+
+def _of_walk(numbers: tuple[int, ...], step: int, at: int) -> int:
+    """Of the sizes that a kernel has, the one in this place goes ahead of the first: by more places each time that has been round."""
+    return numbers[(step + at * (1 + step // len(numbers) % (len(numbers) - 1))) % len(numbers)]
 
 
 def _read_sizes(kernel: Kernel) -> set[str]:
