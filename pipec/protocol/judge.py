@@ -163,9 +163,11 @@ def _folded(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequence[F
     if certificate is None or not asked(certificate.assumes):
         return None
     of_such_launches = _asking(reading, certificate.assumes)
-    if _checked(of_such_launches, replace(certificate, assumes=())).certificate is None:
+    checked = _checked(of_such_launches, replace(certificate, assumes=()))
+    if checked.certificate is None or checked.network is None:
         return None
-    return Judgement(network, certificate, reading=reading, accepted=of_such_launches)
+    needed = replace(network, assumptions=checked.network.assumptions)
+    return Judgement(needed, certificate, reading=reading, accepted=of_such_launches)
 
 
 def _asking(reading: Reading, conditions: Sequence[Formula]) -> Network:
@@ -283,7 +285,9 @@ def _accepted(found: Judgement, reading: Reading) -> Judgement:
         return found
     network = _asking(reading, found.certificate.assumes)
     checked = _checked(network, replace(found.certificate, assumes=()))
-    return checked if checked.certificate is None else replace(found, accepted=network)
+    if checked.certificate is None or checked.network is None or found.network is None:
+        return checked
+    return replace(found, network=replace(found.network, assumptions=checked.network.assumptions), accepted=network)
 
 
 def _may_wrap(found: Judgement) -> bool:
@@ -293,17 +297,18 @@ def _may_wrap(found: Judgement) -> bool:
 
 def confirmed(ptx: str, judgement: Judgement) -> Judgement:
     """The same proof for a text whose launches satisfy its assumptions."""
-    assert judgement.certificate is not None and judgement.reading is not None
+    assert judgement.certificate is not None and judgement.reading is not None and judgement.network is not None
     network, certificate = judgement.reading.again(ptx), replace(judgement.certificate, assumes=())
-    return Judgement(network, certificate) if network == judgement.accepted else _checked(network, certificate)
+    if network != judgement.accepted:
+        return _checked(network, certificate)
+    return Judgement(replace(network, assumptions=judgement.network.assumptions), certificate)
 
 
 def _checked(network: Network, certificate: Certificate) -> Judgement:
     try:
-        check(network, certificate)
+        return Judgement(check(network, certificate), certificate)
     except Refused as why:
         return Judgement(network, why=f"the checker does not accept the proof: {why}")
-    return Judgement(network, certificate)
 
 
 def pairs_of(network: Network, sides: Sequence[Side]) -> tuple[tuple[int, int], ...]:

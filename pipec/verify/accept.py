@@ -40,18 +40,18 @@ def proved_network(ptx: str, proof: Proof) -> Network:
     refused: Refused | None = None
     for reading in readings_as_stated(ptx, proof.certificate.kernel):
         try:
-            need_proof(reading.network, proof)
-            return reading.network
+            return need_proof(reading.network, proof)
         except Refused as why:
             refused = refused or why
     assert refused is not None
     raise refused
 
 
-def need_proof(network: Network, proof: Proof) -> None:
-    """Raises Refused."""
-    need(proof.assumptions == network.assumed, "the assumptions are not those of the kernel")
+def need_proof(network: Network, proof: Proof) -> Network:
+    """The network with the assumptions that are needed. Raises Refused."""
     try:
-        check(network, proof.certificate)
+        needed = check(network, proof.certificate)
     except RecursionError:
         raise Refused("the certificate is nested too deeply") from None
+    need(proof.assumptions == needed.assumed, "the assumptions are not those of the kernel")
+    return needed

@@ -34,9 +34,9 @@ def test_a_proof_is_checked_once(monkeypatch: pytest.MonkeyPatch, bound: str, as
     asked: list[Certificate] = []
     check = judge.check
 
-    def counted(network: Network, certificate: Certificate) -> None:
+    def counted(network: Network, certificate: Certificate) -> Network:
         asked.append(certificate)
-        check(network, certificate)
+        return check(network, certificate)
 
     monkeypatch.setattr(judge, "check", counted)
     state = compile_source(Source("k.pipe", KERNEL.format(bound=bound)), Options("sm_100a"))

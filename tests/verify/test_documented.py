@@ -22,6 +22,7 @@ READ = {
     "where each process is, and what has arrived": ("checker/check.py", "checker/configuration.py"),
     "does every parity mean its phase": ("checker/knowledge.py",),
     "does the schedule end": ("checker/progress.py",),
+    "are CTAs there as long as others signal them": ("checker/outlived.py",),
     "is a restatement the process": ("checker/restated.py", "checker/unknown.py"),
     "what is a number": ("terms.py",),
     "what follows from facts": ("inequalities.py", "definitions.py", "renaming.py", "logic.py", "per_thread.py"),

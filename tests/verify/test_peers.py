@@ -1,10 +1,17 @@
 """What CTAs of a cluster take for granted of each other: that barriers are initialised when a peer signals them, and that a CTA is still
 there when it is signalled. Usual forms, and neighbours of which it is an assumption."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from pipec.protocol.judge import judge
 from pipec.sim import Options, SimulationError, launch
+from pipec.verify.accept import accept
+from pipec.verify.checker.configuration import Refused
+from pipec.verify.document import Proof, document_of
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.read import read
 
@@ -70,8 +77,25 @@ OTHERS = {
     "no wait at the end": ((BEGIN, SIGNAL, ARRIVE), "peers"),
     "some threads end before": ((BEGIN, SIGNAL, f"@%p0 bra GONE; {END} GONE:"), "peers"),
     "one thread ends before": ((BEGIN, SIGNAL, f"@!%p0 bra GONE; {END} GONE:"), "peers"),
-    "a store behind the last meeting": ((BEGIN, SIGNAL, END + STORE), "peers"),
+    "a store behind the last meeting": ((BEGIN, SIGNAL, END + STORE), "stored"),
     "what comes later": ((BEGIN, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4;" + LATER, END), "peers"),
+}
+
+
+WAITED = """  mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], 0;
+  @!%p2 bra WAITS;
+"""
+EXPECTS = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4;"
+AGAIN = "mbarrier.try_wait.parity.shared::cta.b64 %p2, [bar], {}; @!%p2 bra {};"
+# By what the first thread does, and the second warp: what is assumed once it is proved that the last signal has been waited for.
+PROVED = {
+    "a signal that is waited for": (SIGNAL, WAITED, []),
+    "bytes that are waited for": (EXPECTS + LATER, WAITED, []),
+    "bytes that nobody waits for": (EXPECTS + LATER, "", ["peers"]),
+    "a signal that nobody waits for": (SIGNAL, "", ["peers"]),
+    "only looked at": (EXPECTS + LATER, "mbarrier.test_wait.parity.shared::cta.b64 %p2, [bar], 0;", ["peers"]),
+    "waited for by the thread that signals": (f"{EXPECTS} {LATER} FIRST: {AGAIN.format(0, 'FIRST')}", "", []),
+    "a store, too": (f"{EXPECTS} {STORE} {LATER}", WAITED, ["stored"]),
 }
 
 
@@ -98,6 +122,32 @@ def test_what_peers_see_to(parts: tuple[str, str, str]) -> None:
 @pytest.mark.parametrize(("parts", "kind"), OTHERS.values(), ids=OTHERS)
 def test_what_is_assumed_of_peers(parts: tuple[str, str, str], kind: str) -> None:
     assert assumed(text(*parts)) == [kind]
+
+
+@pytest.mark.parametrize(("signal", "waited", "kinds"), PROVED.values(), ids=PROVED)
+def test_what_a_proof_shows_of_peers(signal: str, waited: str, kinds: list[str]) -> None:
+    ptx = text(BEGIN, signal, "")
+    assert ptx.count(WAITED) == 1
+    found = judge(ptx.replace(WAITED, waited), "k")
+    assert found.certificate is not None and found.network is not None, found.why
+    assert [one.kind for one in found.network.assumptions] == kinds
+    document = document_of(ptx, [Proof(found.certificate, found.network.assumed)])
+    assert accept(ptx.replace(WAITED, waited), document.proofs[0]).assumptions == tuple(map(str, found.network.assumptions))
+    # Whoever states less than is needed, or more, is refused.
+    with pytest.raises(Refused, match="assumptions"):
+        accept(ptx.replace(WAITED, waited), Proof(found.certificate, ("peers: 1",) if not kinds else ()))
+
+
+def test_an_example_without_one_of_its_waits() -> None:
+    """Each wait in turn only looks: those at the end make the CTA outlive its peers' signals, and without others nothing is proved."""
+    name = "gemm_2cta"
+    ptx = (Path(__file__).parents[1] / "golden" / f"{name}.ptx").read_text(encoding="utf-8")
+    loops = re.findall(r"mbarrier\.try_wait\S+ (%p\d+), .*\n\s*not\.pred\s+(%p\d+), \1;\n(\s*@\2 bra\s.*;\n)", ptx)
+    found = [judge(ptx.replace(branch, "\n"), name) for _, _, branch in loops]
+    kinds = [{one.kind for one in each.network.assumptions} for each in found if each.certificate and each.network]
+    assert len(kinds) == 2 < len(loops) and all("peers" in each for each in kinds)
+    whole = judge(ptx, name).network
+    assert whole is not None and "peers" not in {one.kind for one in whole.assumptions}
 
 
 @pytest.mark.parametrize("name", [name for name, (_, kind) in OTHERS.items() if kind == "fresh barriers"])

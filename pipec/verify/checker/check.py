@@ -13,6 +13,7 @@ from pipec.record import field, mutable
 from pipec.verify.checker.certificate import Case, Certificate, Moves
 from pipec.verify.checker.configuration import Configuration, Key, Layout, Refused, need
 from pipec.verify.checker.knowledge import OVERWRITTEN, Event, NodeTransition, check_parities
+from pipec.verify.checker.outlived import drained, signalled, without_peers
 from pipec.verify.checker.progress import Arrow, bounded, ends, order_from
 from pipec.verify.checker.restated import restated
 from pipec.verify.checker.unknown import unknown
@@ -41,18 +42,19 @@ _MOST_STEPS = 1_000_000  # arithmetic steps, of some microseconds each: beyond t
 _MOST_PARTS = 200  # parts of the sizes considered in the proof that the cases cover them
 
 
-def check(network: Network, certificate: Certificate) -> None:
-    """Raises Refused, also if the check takes too many steps."""
+def check(network: Network, certificate: Certificate) -> Network:
+    """The network with the assumptions that the proof still needs. Raises Refused, also if the check takes too many steps."""
     before, allowed.value = allowed.value, min(allowed.value, combined.value + _MOST_STEPS)
     try:
-        _check(network, certificate)
+        return without_peers(network, _check(network, certificate))
     except Refused as why:
         raise Refused(f"{why} (after {_MOST_STEPS:,} steps)" if combined.value > allowed.value else str(why)) from None
     finally:
         allowed.value = before
 
 
-def _check(network: Network, certificate: Certificate) -> None:
+def _check(network: Network, certificate: Certificate) -> frozenset[int]:
+    """The rings that others signal, and of which the last uses have been waited for in the end (see outlived.py)."""
     # A proof of another kernel may hold for this network by accident, but that is never intended.
     need(certificate.kernel == network.name, f"the certificate is for kernel `{certificate.kernel}`")
     need(bool(certificate.cases), "the certificate has no case")
@@ -60,11 +62,13 @@ def _check(network: Network, certificate: Certificate) -> None:
     sizes = System(network.facts).closed()
     network = restated(network, certificate.restated, sizes)
     registers, layout = _registers(network), Layout(network)
+    rings = signalled(network)
     need(_covered(sizes, [case.when for case in certificate.cases], [_MOST_PARTS]), "the cases do not cover all sizes")
     for case in certificate.cases:
         # Cases partition launches. A register has many values in one launch, so a case could hold at one moment and not at the next.
         need(not any(symbols_in(one) & registers for one in case.when), "a case is told apart by a register")
-        _Case(layout, case, sizes.extended(case.when).closed()).check()
+        rings &= _Case(layout, case, sizes.extended(case.when).closed(), rings).check()
+    return rings
 
 
 def _covered(sizes: System, cases: list[tuple[Formula, ...]], left: list[int]) -> bool:
@@ -115,15 +119,18 @@ class _Way:
 
 
 class _Case:
-    def __init__(self, layout: Layout, case: Case, sizes: System) -> None:
+    def __init__(self, layout: Layout, case: Case, sizes: System, rings: frozenset[int]) -> None:
         self.layout, self.network, self.case, self.sizes = layout, layout.network, case, sizes
+        self.rings = rings
+        self.seen: list[tuple[int | None, int, Configuration]] = []  # by way, where it matters
         self.reached: dict[int, tuple[Configuration, Key]] = {}
         self.passages: list[NodeTransition] = []
         self.arrows: list[Arrow] = []  # from one node to another
         self.unknowns = 0
 
-    def check(self) -> None:
-        self._follow(None, self.case.begin, _Way(Configuration(self.layout), self.sizes))
+    def check(self) -> frozenset[int]:
+        """Those of the rings that are drained wherever the schedule ends."""
+        self._follow(None, self.case.begin, _Way(Configuration(self.layout, self.rings), self.sizes))
         # In this order a node follows its predecessors, except for back edges, so that its facts settle early.
         ways = [(at, on.node) for at, node in enumerate(self.case.nodes) for on in (node.yes, node.no) if on is not None]
         order = order_from(self.case.begin.node, ways)
@@ -134,6 +141,8 @@ class _Case:
         # A terminating schedule executes all steps of all processes. Checking each process alone comes first, as it is cheaper.
         endless = [process.role for process in self.network.processes if not ends(process, self.sizes)]
         need(not endless or bounded(self.arrows, self.sizes), f"`{'`, `'.join(endless)}` {MAY_LOOP}")
+        over = {number: self.reached[number][0] for number, node in enumerate(self.case.nodes) if node.test is None}
+        return frozenset(ring for ring in self.rings if drained(ring, self.seen, over, self.layout.before))
 
     def _leave(self, number: int) -> None:
         node, (at, _) = self.case.nodes[number], self.reached[number]
@@ -177,6 +186,8 @@ class _Case:
         found = self.reached.setdefault(moves.node, (way.at, way.at.key()))
         # The node represents both ways. Its statements about the processes must hold for each, or what follows would hold for one only.
         need(found[1] == way.at.key(), "two ways into a node find the processes or what has arrived different")
+        if self.rings:
+            self.seen.append((source, moves.node, way.at))
 
     def _step(self, process: int, way: _Way, *, outcome: bool) -> Edge:
         at, action = way.at, way.at.action(process)

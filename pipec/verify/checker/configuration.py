@@ -4,6 +4,8 @@ Counts are relative: all counts of rings that share cursors are lowered together
 makes the configurations of a loop equal. Uses below the window's start represent those that were complete before the kernel started.
 """
 
+from collections.abc import Collection
+
 from pipec.record import record
 from pipec.verify.network import MOST_BYTES, Action, Arrive, Edge, End, Network, Process, Use, Wait
 
@@ -82,11 +84,13 @@ Key = tuple[object, ...]
 
 class Configuration:
     """Mutable. `done`: per ring the complete uses, as a bit set; all below 0 are complete. `partial`: (ring, use) -> the state of an
-    incomplete one. `waited`: (ring, process) -> the uses waited for, as a bit set."""
+    incomplete one. `waited`: (ring, process) -> the uses waited for, as a bit set. `seen`: of some rings the uses
+    that somebody has waited for since the last node, and by how much their counts have been lowered since."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, watched: Collection[int] = ()) -> None:
         self.layout = layout
         self.network = layout.network
+        self.seen = dict.fromkeys(watched, (0, 0))
         self.places = [process.start for process in self.network.processes]
         self.cursors = [(layout.window,) * process.cursors for process in self.network.processes]
         self.done = [layout.before] * len(self.network.rings)
@@ -98,6 +102,7 @@ class Configuration:
         made.layout, made.network = self.layout, self.network
         made.places, made.cursors, made.done = list(self.places), list(self.cursors), list(self.done)
         made.partial, made.waited = dict(self.partial), dict(self.waited)
+        made.seen = dict.fromkeys(self.seen, (0, 0)) if self.seen else self.seen
         return made
 
     def action(self, process: int) -> Action:
@@ -193,6 +198,9 @@ class Configuration:
         number = self.use(process, use)
         self.need(process, number >= 0, "a wait for a phase long past")
         self.waited[use.ring, process] |= 1 << number
+        if use.ring in self.seen:
+            uses, by = self.seen[use.ring]
+            self.seen[use.ring] = uses | 1 << number, by
         return number
 
     def waiting_before(self, ring: int, use: int) -> tuple[int, ...]:
@@ -210,6 +218,12 @@ class Configuration:
     def delivered(self, ring: int, use: int) -> int:
         """The bytes that have come for a phase that is not complete."""
         return self.partial.get((ring, use), _NOTHING)[2]
+
+    def drained(self, ring: int, seen: int) -> bool:
+        """Whether the last complete use of each barrier is among those."""
+        below = self.below(ring)
+        last = (1 << below) - (1 << max(0, below - self.network.rings[ring].stages))
+        return not self.done[ring] >> below and not last & ~seen
 
     def all_waited(self, ring: int, use: int) -> bool:
         """Whether all processes that wait on the ring have waited for the use."""
@@ -259,11 +273,17 @@ class Configuration:
             for process in self.layout.waiters[ring]:
                 self.waited[ring, process] >>= by
 
+    def lowered(self, uses: int, by: int) -> int:
+        """A set of uses, with those before the kernel."""
+        return (uses << self.layout.window | self.layout.before) >> self.layout.window + by
+
     def _lower_rings(self, group: Group, by: int) -> None:
-        window, before = self.layout.window, self.layout.before
         for ring in group.rings:
             # (`by` may be negative for forgotten rings whose last use never happened.)
-            self.done[ring] = (self.done[ring] << window | before) >> window + by
+            self.done[ring] = self.lowered(self.done[ring], by)
+            if ring in self.seen:
+                uses, before = self.seen[ring]
+                self.seen[ring] = self.lowered(uses, by), before + by
         self.partial = {(ring, use - by * (ring in group.rings)): rest for (ring, use), rest in self.partial.items()}
 
     def key(self) -> Key:

@@ -52,6 +52,7 @@ class Assembly:
         self.numbers: dict[object, int] = {}
 
     def network(self, ctas: list[Cta], assumptions: tuple[Assumption, ...]) -> Network:
+        self.assumed_of = frozenset(line for one in assumptions for line in one.lines if one.kind == "peers")
         self.size = len(ctas)
         drafts = [self._drafts(cta) for cta in ctas]
         counts = [(*cta.counts, *(ring.count for ring in self.rings[len(cta.counts) :])) for cta in ctas]
@@ -161,7 +162,7 @@ class Assembly:
             states.append(State(states[0].line, Test(TRUE, edge, edge)))
         warps = tuple(sorted({thread // 32 for thread in threads}))
         # The compiler unrolls a loop over the CTAs of a cluster into consecutive arrivals.
-        states = _coalesced(states, self.rings) if self.size > 1 else states
+        states = _coalesced(states, self.rings, self.assumed_of) if self.size > 1 else states
         made = Process(self.interface.role(warps[0]), len(threads), warps, (cta.rank,), len(cursors), tuple(states), first)
         if not one.machine.around.asks:
             return made
@@ -288,11 +289,15 @@ class Assembly:
         return (*made, *blocks_at_most(self.interface, processes, names))
 
 
-def _coalesced(states: list[State], rings: list[Ring]) -> list[State]:
-    """Consecutive arrivals at the same use of a ring in several CTAs are merged into one. (The first may move the cursor past that use.)"""
+def _coalesced(states: list[State], rings: list[Ring], assumed_of: frozenset[int]) -> list[State]:
+    """Consecutive arrivals at the same use of a ring in several CTAs are merged into one. (The first may move the cursor past that use.)
+    `assumed_of`: lines of which something is assumed, and which are not merged with others."""
     made = list(states)
     for at in range(len(states) - 1, -1, -1):
         while (together := _together(made[at].action, made, rings)) is not None:
+            line, after = made[at].line, states[made[at].action.edge.target].line  # type: ignore[union-attr]
+            if (line in assumed_of) != (after in assumed_of):
+                break
             made[at] = replace(made[at], action=together)
     return made
 

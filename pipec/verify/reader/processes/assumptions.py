@@ -36,7 +36,7 @@ _MOST_BLOCKS = 300  # of a loop that is analysed
 
 def assumptions(flow: Flow, around: Surroundings, signals: Collection[int], stores: list[int]) -> tuple[Assumption, ...]:
     """One per kind, with the lines. `signals`: the lines of those to barriers of other CTAs; `stores`: of those that may hit a barrier."""
-    lines: dict[AssumptionKind, list[int]] = of_peers(flow, signals) if around.ranks > 1 else {}
+    lines: dict[AssumptionKind, list[int]] = of_peers(flow, signals, around.spread) if around.ranks > 1 else {}
     notable = flow.graph.notable
     for at, kind in notable.items():
         if kind in _BY_KIND:

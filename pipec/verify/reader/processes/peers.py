@@ -20,8 +20,8 @@ _STORES = frozenset({"st", "red", "atom"})
 _WIDE = frozenset({"cluster", "gpu", "sys", "gl"})  # scopes of fences
 
 
-def of_peers(flow: Flow, lines: Collection[int]) -> dict[AssumptionKind, list[int]]:
-    """`lines`: of signals to barriers of other CTAs."""
+def of_peers(flow: Flow, lines: Collection[int], spread: Collection[int]) -> dict[AssumptionKind, list[int]]:
+    """`lines`: of signals to barriers of other CTAs; `spread`: of copies to another CTA than that of their barrier, or their own."""
     graph = flow.graph
     stored = [at for at in _stores(flow) if graph.place[at] != EXIT]
     signals = [at for at in graph.notable if graph.notable[at] in _SIGNALLING and flow.code[at].line in lines]
@@ -29,14 +29,21 @@ def of_peers(flow: Flow, lines: Collection[int]) -> dict[AssumptionKind, list[in
     if signals and not _initialised(graph, signals):
         found["fresh barriers"] = [flow.code[at].line for at in signals]
     ends = _all_meet(graph)
-    if unmet := [at for at in (*stored, *signals) if not ends or not _met_behind(graph, at)]:
-        found["peers"] = [flow.code[at].line for at in unmet]
+    unshown: tuple[tuple[AssumptionKind, list[int]], ...] = (("peers", signals), ("stored", stored))
+    for kind, instructions in unshown:
+        if unmet := [at for at in instructions if not ends or not _met_behind(graph, at)]:
+            found[kind] = [flow.code[at].line for at in unmet]
+    found["stored"] = sorted({*found.get("stored", ()), *spread})
     return found
 
 
 def _stores(flow: Flow) -> Iterator[int]:
     """Plain stores to the shared memory of a cluster."""
-    opcodes = {one for one in {*flow.code.opcodes} if ".shared::cluster" in one and one.partition(".")[0] in _STORES}
+    opcodes = {
+        one
+        for one in {*flow.code.opcodes}
+        if ".shared::cluster" in one and ".async" not in one and one.partition(".")[0] in _STORES
+    }
     return (at for at, opcode in enumerate(flow.code.opcodes) if opcode in opcodes)
 
 

@@ -205,9 +205,21 @@ class Events(Registers):
         after = tuple(text for text in one.operands[at + 1 :] if not text.startswith("{"))
         taking = self._taking(one, env)
         use = self._signal(one, one.operands[at], after[:1], env, 0, size * len(taking))
-        if "shared::cluster" in one.parts and "multicast::cluster" not in one.parts and _PAIR not in one.parts:
+        if "shared::cluster" in one.parts and _PAIR in one.parts:
+            self._note_spread(one, after[:1], env)
+        elif "shared::cluster" in one.parts and "multicast::cluster" not in one.parts:
             self._own(one, one.operands[0], use, size, env)
         return [replace(use, delivers=size * len(taking), part=self._part(taking, env))]
+
+    def _note_spread(self, one: Instruction, mask: tuple[str, ...], env: Env) -> None:
+        """A pair's copy may go to a CTA that does not have its barrier."""
+        name, _ = address(one.operands[0], one.line)
+        value = self.uniform(self.value(name, env), one.line) if name else 0
+        entries = value.entries if isinstance(value, Table) else (value,)
+        mine = all(entry is None or isinstance(entry, int) and entry >> CTA_BITS == self.rank for entry in entries)
+        reached = self.number(one, mask[0], env, "the mask of the multicast") if "multicast::cluster" in one.parts else 0
+        if not mine or any(reached >> rank & 1 and rank % 2 for rank in range(self.around.ranks) if rank != self.rank):
+            self.around.spread.add(one.line)
 
     def _own(self, one: Instruction, where: str, use: RingAction, size: int, env: Env) -> None:
         """Without a pair, the barrier is in the CTA that receives the data, which hits none."""

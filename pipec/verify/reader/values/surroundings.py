@@ -160,6 +160,7 @@ class Surroundings:
     columns: dict[int, dict[tuple[int, int], int]] = field(default_factory=dict)
     slots: dict[int, dict[tuple[int, int], None]] = field(default_factory=dict)  # by place of the address: instruction and warp
     freed: set[Freed] = field(default_factory=set)
+    spread: set[int] = field(default_factory=set)  # lines of copies to another CTA than that of their barrier, or their own
     # Bytes of copies: by where they go in shared memory, and by instruction.
     copied: dict[tuple[int, int], int] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)  # bytes of each copy, by instruction
