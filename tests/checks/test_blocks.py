@@ -271,6 +271,38 @@ def test_roles_that_meet_only_where_sizes_differ_are_refused(first: str, second:
     assert [one.code for one in compile_source(Source("k.pipe", text), until="limits").diagnostics] == ["E0614"] * met
 
 
+FAR_APART = """kernel k(y: tensor[f32, M, 64]):
+    grid(1)
+    role a(warps=4):
+        for t in range(0, {last}):
+            store(y[t * 64, 0], fill(1.0, f32, 64, 64))
+    role b(warps=4):
+        for t in range({first}, ceildiv(M, 64)):
+            store(y[t * 64, 0], fill(2.0, f32, 64, 64))
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "first", "met"), [("200", "199", True), ("200", "200", False), ("min(200, ceildiv(M, 64))", "199", True)]
+)
+def test_roles_that_meet_after_many_tiles_are_refused(last: str, first: str, met: bool) -> None:
+    text = FAR_APART.format(last=last, first=first)
+    assert [one.code for one in compile_source(Source("k.pipe", text), until="limits").diagnostics] == ["E0614"] * met
+
+
+@pytest.mark.parametrize(("slots", "ordered"), [(150, True), (1 << 20, False)])
+def test_stores_of_a_role_to_slots_that_come_round_late_are_ordered(slots: int, ordered: bool) -> None:
+    text = f"""kernel k(y: tensor[f32, M, 64]):
+    grid(1)
+    role w(warps=4):
+        for t in range(block.x, ceildiv(M, 64), grid.x):
+            store(y[t % {slots} * 64, 0], fill(1.0, f32, 64, 64) * cast[f32](t))
+"""
+    state = compile_source(Source("k.pipe", text), until="limits")
+    assert state.plans is not None
+    assert bool(state.plans[0].roles[0].global_order.before) == ordered
+
+
 def test_stores_of_a_role_that_meet_only_where_sizes_differ_are_ordered() -> None:
     text = """kernel k(y: tensor[f32, M, 64], n: i32, m: i32):
     assume(n > 0 and m > 0)

@@ -14,7 +14,7 @@ from pipec.kir.global_memory.scalars import Scalars, Unknown
 from pipec.kir.ir import Kernel, Role
 from pipec.kir.plan.roles import expressions
 from pipec.kir.walk import children, subexpressions
-from pipec.record import record
+from pipec.record import record, replace
 from pipec.sema import tree
 from pipec.terms.term import LAUNCH, Atom, Operator, Term, as_term
 from pipec.terms.walk import leaves
@@ -39,6 +39,8 @@ FAR = ((1 << 20, 1 << 16), (1 << 19, 1 << 15))  # enough of them to reach a bloc
 _DIMENSIONS = 40, 600, 24, 2056, 136  # odd numbers of the smallest tiles
 _PARAMETERS = 3, 1, 4, 2, 17, 130, 5
 _FLOATS = 1, 0, -1  # for parameters that are no integers
+_LONG = (20480, 300), (19000, 257)  # hundreds of tiles
+_TIMES_AS_FAR = 8
 _UNREAD = 1 << 16  # of which the kernel reads nothing: it ends a tensor, and no tile shall lie beyond
 _UNLIKE = len(_DIMENSIONS) * len(_PARAMETERS)
 _FAR_POWERS = range(21, 31)
@@ -60,10 +62,12 @@ _COMPARED = frozenset(("//", "%", "&", "<", "<=", ">", ">=", "==", "!=", "min", 
 
 @record
 class Launch:
-    """`sizes`: of dimensions and integer parameters. `blocks`: the blocks to run, each with its hardware values."""
+    """`sizes`: of dimensions and parameters. `blocks`: the blocks to run, each with its hardware values; `times`: how often as far as
+    usual."""
 
     sizes: Mapping[str, int]
     blocks: Mapping[Position, Mapping[str, int]]
+    times: int = 1
 
 
 def named_sizes(kernel: Kernel) -> set[str]:
@@ -133,6 +137,14 @@ def unusual(kernel: Kernel, *, most: int | None = None) -> Iterator[Launch]:
     yield from at_the_edge(kernel, most=most)
     yield from at_constants(kernel, most=most)
     yield from unlike(kernel, most=most)
+
+
+def of_long_loops(kernel: Kernel) -> Iterator[Launch]:
+    """Launches of which one block is run a long way, as to the second tile of a slot `t % 100`."""
+    for tried in _LONG:
+        launch = _launch(kernel, _admitted(kernel, _alike(kernel, *tried)), 1)
+        if launch is not None:
+            yield replace(launch, times=_TIMES_AS_FAR)
 
 
 def unlike(kernel: Kernel, *, most: int | None = None) -> Iterator[Launch]:

@@ -27,6 +27,7 @@ from pipec.kir.global_memory.launches import (
     launches,
     named_sizes,
     numbers_of_blocks,
+    of_long_loops,
     several_blocks,
     sizes_at_which_they_meet,
     sizes_of_several_tiles,
@@ -348,7 +349,7 @@ def stores_again_where_sizes_differ(kernel: Kernel, rows: tuple[RoleAccesses, ..
         for row in rows
         if row.role.name in doubtful.own or any(one.writes and one.tensor in doubtful.shared for one in row.accesses)
     ]
-    return _overlapping_stores(several, doubtful.shared, kernel, unusual(kernel, most=_MOST_OWN))
+    return _overlapping_stores(several, doubtful.shared, kernel, _unusual_in_block(kernel))
 
 
 def _overlapping_stores(
@@ -357,11 +358,12 @@ def _overlapping_stores(
     own: dict[str, set[tuple[Access, Access]]] = {}
     shared: set[tuple[Access, Access]] = set()
     courses = [short_course(kernel, row) for row in rows]
-    for known in (known for launch in launched for known in launch.blocks.values()) if rows else ():
+    blocks = ((launch.times, known) for launch in launched for known in launch.blocks.values())
+    for times, known in blocks if rows else ():
         of_all: dict[str, list[tuple[str, RecordedAccess]]] = {}
         for course in courses:
             stores: dict[str, list[RecordedAccess]] = {}
-            for one in Run(course, known).events():
+            for one in Run(course, known, times).events():
                 if isinstance(one, RecordedAccess) and one.access.writes and _inside(one):
                     stores.setdefault(one.access.tensor, []).append(one)
             for tensor, touches in stores.items():
@@ -419,6 +421,11 @@ def _in_block(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[Launch
     return launches(kernel, IN_BLOCK + several + sizes_at_which_they_meet(meeting), most=_MOST_OWN)
 
 
+def _unusual_in_block(kernel: Kernel) -> Iterator[Launch]:
+    yield from unusual(kernel, most=_MOST_OWN)
+    yield from of_long_loops(kernel)
+
+
 def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...], doubtful: Collection[str]) -> Overlap | None:
     """Two roles of a block that use the same elements in some sampled launch, without a hand-over between them. `doubtful`: tensors of
     which nothing shows that they store different elements."""
@@ -438,21 +445,21 @@ def between_roles(kernel: Kernel, rows: tuple[RoleAccesses, ...], doubtful: Coll
     return next(
         (
             found
-            for launch in chain(_in_block(kernel, rows), unusual(kernel, most=_MOST_OWN) if doubtful else ())
+            for launch in chain(_in_block(kernel, rows), _unusual_in_block(kernel) if doubtful else ())
             for block, known in launch.blocks.items()
             # Whose elements are its own needs no order: only where roles meet are hand-overs followed.
-            if _meet(using, known, suspects) and (clocks := _together(courses, known)) is not None
+            if _meet(using, known, suspects, launch.times) and (clocks := _together(courses, known, launch.times)) is not None
             for found in _of_two_roles(kernel, clocks, block, launch, suspects)
         ),
         None,
     )
 
 
-def _meet(courses: list[Course], known: Mapping[str, int], suspects: set[str]) -> bool:
+def _meet(courses: list[Course], known: Mapping[str, int], suspects: set[str], times: int) -> bool:
     """Whether two roles of a block use the same element of a tensor, in whatever order."""
     uses: dict[str, list[tuple[str, RecordedAccess]]] = {}
     for course in courses:
-        for one in Run(course, known).events():
+        for one in Run(course, known, times).events():
             if isinstance(one, RecordedAccess) and one.access.tensor in suspects and _inside(one):
                 uses.setdefault(one.access.tensor, []).append((course.role.name, one))
     return any(True for of_tensor in uses.values() for _ in _of_two(of_tensor))
@@ -471,7 +478,7 @@ def _shares(kernel: Kernel) -> bool:
 def _of_two_roles(kernel: Kernel, clocks: Clocks, block: Position, launch: Launch, suspects: set[str]) -> Iterator[Overlap]:
     for tensor in sorted(suspects):
         uses = [(role, one) for role, one in clocks.touches if one.touch.access.tensor == tensor and _inside(one.touch)]
-        uses = uses[:_MOST_TOUCHES]
+        uses = uses[: _MOST_TOUCHES * launch.times]
         cells = Cells([one.touch.box for _, one in uses])
         for number, (role, second) in enumerate(uses):
             for other, first in (uses[place] for place in cells.before(number)):
@@ -487,9 +494,9 @@ def _courses(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> list[Course]:
     return [Course(touching.get(role.name, RoleAccesses(role, ()))) for role in kernel.roles]
 
 
-def _together(courses: list[Course], known: Mapping[str, int], *, turns: bool = False) -> Clocks | None:
+def _together(courses: list[Course], known: Mapping[str, int], times: int = 1, *, turns: bool = False) -> Clocks | None:
     """All roles of a block; None if it is not known to the end which role waits for which (`turns`: or for which turn)."""
-    runs = [Run(course, known) for course in courses]
+    runs = [Run(course, known, times) for course in courses]
     clocks = Clocks([list(run.events()) for run in runs])
     return clocks if clocks.ended and all(run.ended and (run.turns_known or not turns) for run in runs) else None
 

@@ -67,8 +67,10 @@ Event = RecordedAccess | HandOver | Taken | Passed
 class Run(Scalars):
     """One role in one block."""
 
-    def __init__(self, course: Course, launch: Mapping[str, int]) -> None:
-        super().__init__(launch, course.rules)
+    def __init__(self, course: Course, launch: Mapping[str, int], times: int = 1) -> None:
+        """`times`: how often as far it goes as usual."""
+        super().__init__(launch, course.rules, times)
+        self._times = times
         self._course = course
         self._uses: dict[tuple[tree.Pipeline, Side], int] = {}
         self._of_handle: dict[tree.Handle, int] = {}
@@ -97,7 +99,7 @@ class Run(Scalars):
             self._step = before + len(block.operations) + 1
             self.ended = isinstance(block.terminator, ir.Exit) and not self._left_out
             following = self._following(number, block.terminator)
-            if following is None or self._step > MOST_STEPS or touches > _MOST_TOUCHES:
+            if following is None or self._step > MOST_STEPS * self._times or touches > _MOST_TOUCHES * self._times:
                 return
             number = following
 

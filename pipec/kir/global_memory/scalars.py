@@ -41,11 +41,12 @@ class Scalars:
     """`launch`: sizes, scalar parameters and hardware values by name. `rules`: those of the expressions met so far, which runs of a role
     share."""
 
-    def __init__(self, launch: Mapping[str, int], rules: Rules | None = None) -> None:
+    def __init__(self, launch: Mapping[str, int], rules: Rules | None = None, times: int = 1) -> None:
         self.launch = launch
         self._rules = {} if rules is None else rules
         self.variables: dict[tree.Variable, int] = {}
         self.work = 0
+        self._most_work = _MOST_WORK * times
 
     def named(self, name: str) -> int:
         return known(self.launch.get(name))
@@ -58,7 +59,7 @@ class Scalars:
     def spend(self, work: int) -> None:
         # Helpers that use their argument twice create expression trees exponentially larger than the source.
         self.work += work
-        if self.work >= _MOST_WORK:
+        if self.work >= self._most_work:
             raise Unknown
 
 
