@@ -8,7 +8,7 @@ Iterations need not be equally many: whoever has waited for a stage knows that i
 """
 
 from collections.abc import Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 
 from pipec.checks.memory.hand_overs import HandOvers, Position, Use, equal_bounds
 from pipec.checks.memory.lags import Lag, lag
@@ -22,7 +22,8 @@ from pipec.kir.plan.types import Plan
 from pipec.kir.values.reader import Loop
 from pipec.record import record, replace
 from pipec.sema import tree
-from pipec.terms.term import Term
+from pipec.terms.arithmetic import remainder
+from pipec.terms.term import Atom, Term, number
 from pipec.vocabulary import OTHER_SIDE, SIDES, Side
 
 _FARTHEST = 64  # iterations: what is known only later than that is of no use
@@ -113,7 +114,8 @@ class Chains:
         if one.anywhere or other.anywhere:
             return False
         return any(
-            apart_at_distances(here, there, loops, least, most) for here, there, loops in _comparable(mine, one, their, other)
+            apart_at_distances(here, there, loops, least, most)
+            for here, there, loops in self._comparable(mine, one, their, other)
         ) or (not meet_now(least, most) and self._determined(mine, one, their, other))
 
     def _determined(self, mine: _Nest, one: Access, their: _Nest, other: Access) -> bool:
@@ -139,8 +141,12 @@ class Chains:
     # -------------------------------------------------------------------------------------------------- who tells whom
 
     @cached_property
+    def _followed(self) -> list[_Turns]:
+        return [turns for nest in self._nests for half in nest.role.sides() if (turns := self._turns(nest, half)) is not None]
+
+    @cached_property
     def _edges(self) -> list[_Edge]:
-        found = [turns for nest in self._nests for half in nest.role.sides() if (turns := self._turns(nest, half)) is not None]
+        found = self._followed
         edges: list[_Edge] = []
         for turns in found:
             pipeline, side = turns.half
@@ -149,6 +155,34 @@ class Chains:
                     edges += _waits(turns, other)
                     edges += _drains(turns, other) if side == "producer" else ()
         return edges
+
+    # -------------------------------------------------------------------------------------------------- what is compared
+
+    def _comparable(self, mine: _Nest, one: Access, their: _Nest, other: Access) -> Iterator[_Compared]:
+        """The places of both accesses in terms of the same counters, and the loops that these count, with their steps."""
+        counters = _counters(mine, their)
+        if counters is not None:
+            place = replace(one.place, corner=tuple(renamed(term, counters) for term in one.place.corner))
+            yield place, other.place, {loop.statement: loop.step for loop in their.loops}
+        if len(mine.loops) == len(their.loops) == 1:
+            turns = their.loops[0].statement
+            here, there = (
+                numbered_by_turns(access.place, nest.loops[0].statement, nest.role.role.values, turns, partial(self._slot, nest))
+                for nest, access in ((mine, one), (their, other))
+            )
+            yield here, there, {turns: 1}
+
+    def _slot(self, nest: _Nest, atom: Atom, iteration: Term) -> Term | None:
+        """The number of a stage that is obtained in each iteration, such as `s.index()`."""
+        read = atom.operands[0]
+        if not isinstance(read, tree.StageIndex):
+            return None
+        for turns in self._followed:
+            handles = [handle for _, handle in turns.acquires]
+            if turns.nest is nest and turns.lag is None and read.handle in handles:
+                taken = iteration * len(handles) + turns.before + handles.index(read.handle)
+                return remainder(taken, number(turns.half[0].stages))
+        return None
 
     def _turns(self, nest: _Nest, half: _Half) -> _Turns | None:
         """None unless the numbers of the stages follow from that of the iteration."""
@@ -198,11 +232,11 @@ def _drains(turns: _Turns, other: _Turns) -> Iterator[_Edge]:
     for position in nest.role.drained(turns.half[0]):
         if not nest.once(position):
             continue
-        for number in range(len(other.acquires)):
-            later, place = divmod(other.before + number - turns.before, len(turns.acquires))
+        for signalled in range(len(other.acquires)):
+            later, place = divmod(other.before + signalled - turns.before, len(turns.acquires))
             later += not nest.first(turns.acquires[place][0], position)
             if later >= 0:
-                yield _Edge(other, number, nest, position, later)
+                yield _Edge(other, signalled, nest, position, later)
 
 
 def _known_after(edges: list[_Edge], mine: _Nest, one: Access, their: _Nest, other: Access) -> int | None:
@@ -233,24 +267,6 @@ def _told(edge: _Edge, mine: _Nest, access: Access, known: Mapping[tuple[_Nest, 
             later + (not all(nest.first(wait, one) for one in signals)) for (of, wait), later in known.items() if of is nest
         ]
     return min(found, default=None)
-
-
-# ------------------------------------------------------------------------------------------------------ what is compared
-
-
-def _comparable(mine: _Nest, one: Access, their: _Nest, other: Access) -> Iterator[_Compared]:
-    """The places of both accesses in terms of the same counters, and the loops that these count, with their steps."""
-    counters = _counters(mine, their)
-    if counters is not None:
-        place = replace(one.place, corner=tuple(renamed(term, counters) for term in one.place.corner))
-        yield place, other.place, {loop.statement: loop.step for loop in their.loops}
-    if len(mine.loops) == len(their.loops) == 1:
-        turns = their.loops[0].statement
-        here, there = (
-            numbered_by_turns(access.place, nest.loops[0].statement, nest.role.role.values, turns)
-            for nest, access in ((mine, one), (their, other))
-        )
-        yield here, there, {turns: 1}
 
 
 def _counters(mine: _Nest, their: _Nest) -> dict[Loop, Term] | None:

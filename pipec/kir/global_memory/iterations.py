@@ -3,7 +3,7 @@
 Loops that are not listed are in the same iteration. See places.py for what is compared.
 """
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from math import prod
 
 from pipec.kir.global_memory.places import (
@@ -132,11 +132,16 @@ def _apart_at_distance(one: TileBox, other: TileBox, loops: Mapping[Loop, int | 
     return apart(one, moved) or any(map(_in_other_slots, axes_of(one), axes_of(moved)))
 
 
-def numbered_by_turns(place: TileBox, loop: Loop, values: Values, turns: Loop) -> TileBox:
-    """The place in terms of the number of the iteration of a loop, as the counter of `turns`: for loops that count by different steps."""
+def numbered_by_turns(
+    place: TileBox, loop: Loop, values: Values, turns: Loop, slots: Callable[[Atom, Term], Term | None]
+) -> TileBox:
+    """The place in terms of the number of the iteration of a loop, as the counter of `turns`: for loops that count by different steps.
+    `slots`: what else depends on it, given that number."""
     number = make(Operator.COUNTER, (turns,), 0, LONGEST - 1)
 
     def counted(atom: Atom) -> Term | None:
+        if atom.operator is Operator.UNKNOWN:
+            return slots(atom, number)
         count, row = values.counts.get(atom), values.recurrences.get(atom)
         if count is not None and atom.operands[0] is loop:
             return count.start + number * count.step
