@@ -58,6 +58,8 @@ def unstarted(rows: tuple[RoleAccesses, ...]) -> Iterator[tuple[Role, Access]]:
 
 def starts_inside(kernel: Kernel, role: Role, access: Access) -> Answer:
     """Whether it is shown that a store starts at no negative coordinate."""
+    if any(_comes_round(corner, access.place) for corner in access.place.corner):
+        return "open"
     below = _LowerBounds(kernel, role, access)
     return worst(below.never_negative(corner) for corner in access.place.corner if corner.least < 0)
 
