@@ -148,7 +148,7 @@ def expected(kernel: Kernel, bodies: Mapping[str, str], sizes: Mapping[str, int]
     tensors = {name: value for name, value in arguments(kernel, sizes).items() if isinstance(value, np.ndarray)}
     for place, value, added in run.stored:
         shape = _SHAPES.get(place.tensor[0]) or kernel.tile_of(place.tensor)
-        target = tensors[place.tensor][place.row : place.row + shape[0]]
+        target = tensors[place.tensor][place.row : place.row + shape[0], place.column : place.column + shape[1]]
         if len(target) < shape[0]:
             raise TooLong
         made = run.tile(value, tensors, shape)

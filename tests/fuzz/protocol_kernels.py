@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fuzz.stand_ins import Pipe
 
-TILES = 40  # of a tensor, for each CTA
+TILES = 40  # of a tensor; each CTA has columns of its own, so that no two share elements however many tiles they store
 ROWS, COLUMNS = 8, 32
 BF_ROWS = 64  # of an accumulator
 SIZES = ({"n": 2, "m": 1}, {"n": 4, "m": 1}, {"n": 0, "m": 2}, {"n": 1, "m": 3}, {"n": 3, "m": 0}, {"n": -1, "m": 2})
@@ -70,17 +70,17 @@ class Kernel:
             rows = TILES * rows_of(pipe) * (2 if pipe.kind == "sub" else 1)
             match pipe.kind:
                 case "copy":
-                    found |= {f"x_{pipe.name}": (TILES * 64,), f"y_{pipe.name}": (self.ctas * TILES, 64)}
+                    found |= {f"x_{pipe.name}": (TILES * 64,), f"y_{pipe.name}": (TILES, self.ctas * 64)}
                 case "mma":
                     found |= {f"a_{pipe.name}": (TILES * 64, 16), f"b_{pipe.name}": (TILES * 8, 16)}
                     if self.arch == "sm_90a":
                         found["d_acc"] = (self.ctas * BF_ROWS, 8)
                 case "acc":
-                    found[f"d_{pipe.name}"] = (self.ctas * TILES * BF_ROWS, 8)
+                    found[f"d_{pipe.name}"] = (TILES * BF_ROWS, self.ctas * 8)
                 case "none":
                     pass
                 case _:
-                    found |= {f"x_{pipe.name}": (rows, COLUMNS), f"y_{pipe.name}": (self.ctas * rows, COLUMNS)}
+                    found |= {f"x_{pipe.name}": (rows, COLUMNS), f"y_{pipe.name}": (rows, self.ctas * COLUMNS)}
         return found
 
     def tile_of(self, tensor: str) -> tuple[int, int]:

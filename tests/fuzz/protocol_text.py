@@ -7,7 +7,7 @@ cut in two, `while`, negated conditions, scopes or handles, peeks.
 import random
 from collections.abc import Sequence
 
-from fuzz.protocol_kernels import BF_ROWS, COLUMNS, ROWS, TILES, Cond, Item, Kernel, Loop, Op, Role, operations, rows_of
+from fuzz.protocol_kernels import BF_ROWS, COLUMNS, ROWS, Cond, Item, Kernel, Loop, Op, Role, operations, rows_of
 from fuzz.stand_ins import Pipe
 
 _SPELLINGS = {
@@ -330,18 +330,18 @@ class _Text:
     def read(self, op: Op) -> None:
         pipe, hold, handle = self.pipes[op.pipe], op.hold, self.handle(op)
         name = pipe.name
-        place = f"y_{name}[(block.x * {TILES} + k{hold}) * {rows_of(pipe)}, 0]"
+        place = f"y_{name}[k{hold} * {rows_of(pipe)}, block.x * {COLUMNS}]"
         match pipe.kind:
             case "none":
                 pass
             case "copy":
-                self.line(f"store.direct(y_{name}[block.x * {TILES} + k{hold}, 0], {handle}.x)")
+                self.line(f"store.direct(y_{name}[k{hold}, block.x * 64], {handle}.x)")
             case "exchange":
                 self.line(f"store.direct({place}, {handle}.x.of(1 - cta.rank))")
             case "mma":
                 self.line(f"mma(acc, {handle}.a, {handle}.b)")
             case "acc":
-                self.line(f"store.direct(d_{name}[(block.x * {TILES} + k{hold}) * {BF_ROWS}, 0], {handle})")
+                self.line(f"store.direct(d_{name}[k{hold} * {BF_ROWS}, block.x * 8], {handle})")
             case _ if self.sink[name] == "tma.store":
                 self.elected(f"tma.store({place}, {handle}.x)")
             case _:
@@ -357,7 +357,7 @@ class _Text:
                 self.line(f"write({tile}, load(x_{name}[{rows.format(sub)}, 0], {ROWS}, {COLUMNS}) + 3.0)")
                 self.line(f"{name}.producer_mbar[{sub}]().arrive()")
             else:
-                self.line(f"store.direct(y_{name}[block.x * {TILES * 2 * ROWS} + {rows.format(sub)}, 0], {tile})")
+                self.line(f"store.direct(y_{name}[{rows.format(sub)}, block.x * {COLUMNS}], {tile})")
                 self.line(f"{name}.{'release' if sub else 'release_no_step'}[{sub}]()")
         if op.kind == "give":
             self.line(f"{name}.step()")

@@ -330,7 +330,8 @@ def _names(role: _Role, sizes: Mapping[str, int], ints: Mapping[str, list[int]])
             self.name = name
 
         def __getitem__(self, place: Any) -> Place:
-            return Place(self.name, int(place[0] if isinstance(place, tuple) else place))
+            row, column = place if isinstance(place, tuple) else (place, 0)
+            return Place(self.name, int(row), int(column))
 
     def numbers(*bounds: int) -> Iterator[Int]:
         for passed, number in enumerate(range(*map(int, bounds))):

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Place:
-    """A tile of a tensor; `row` None where no place matters."""
+    """A tile of a tensor, by its first element."""
 
     tensor: str
     row: int
+    column: int = 0
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pipec.source import Source
 from pipec.verify.accept import accept
 
 KERNEL = """
-kernel k(x: tensor[f32, M, 32], y: tensor[f32, M, 32], lengths: tensor[i32, S], B: i32, H: i32):
+kernel k(x: tensor[f32, M, 32], y: tensor[f32, T, 16, 32], lengths: tensor[i32, S], B: i32, H: i32):
     grid(2)
     ring = InputTilePipeline(TilePayload(x=tile[f32, 8, 32]), stages=2)
     role load(warps=1) produces ring:
@@ -24,7 +24,7 @@ kernel k(x: tensor[f32, M, 32], y: tensor[f32, M, 32], lengths: tensor[i32, S], 
         for i in range(block.x, B * H, grid.x):
             for j in range({save}):
                 with ring.consume() as s:
-                    store(y[i * 16 + j * 8, 0], s.x)
+                    store(y[i, j * 8, 0], s.x)
 """
 FLAT, NAMED = "ceildiv(load(lengths[i // H]), 8)", "(load(lengths[i // H]) + 7) // 8"
 LEFT, BY_HAND = "i % H + 1", "i - i // H * H + 1"
@@ -69,11 +69,11 @@ def test_a_launch_in_which_they_are_not_is_refused() -> None:
     lengths = np.array([16, 5, 0], np.int32)
     x = np.random.default_rng(1).random((96, 32), np.float32)
     for timing in ("late", "random", "order"):
-        y = np.zeros_like(x)
+        y = np.zeros((6, 16, 32), np.float32)
         kernel(x, y, lengths, 3, 2, device="sim", options=LaunchOptions(Simulation(timing=timing)))
         for i in range(6):
             rows = -(-lengths[i // 2] // 8) * 8
-            assert np.array_equal(y[i * 16 : i * 16 + rows], x[i * 16 : i * 16 + rows])
-            assert not y[i * 16 + rows : i * 16 + 16].any()
+            assert np.array_equal(y[i, :rows], x[i * 16 : i * 16 + rows])
+            assert not y[i, rows:].any()
     with pytest.raises(ArgumentError, match="H >= 1"):
         kernel(x, y, lengths, 3, 0, device="sim")
