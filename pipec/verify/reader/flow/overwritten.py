@@ -145,6 +145,8 @@ def _may_hit(graph: Graph, places: Places, at: int, first: int, last: int, exact
         if exact or inside and all(place - place % 8 in barriers for place in range(first, last)):
             raise Unreadable(graph.code[at].line, f"{opcode} at the place of a barrier is not understood")
         return True
+    if any(not _by_the_same(graph, at, barriers[place]) for place in over):
+        return True
     if not inside and exact:
         return _may_hit(graph, places, at, 0, _ANYTHING, False)
     for place, slot in places.slots.items() if _stores(graph, at) else ():
@@ -153,6 +155,14 @@ def _may_hit(graph: Graph, places: Places, at: int, first: int, last: int, exact
                 raise Unreadable(graph.code[at].line, f"{opcode} over an address of tensor memory is not understood")
             return True
     return False
+
+
+def _by_the_same(graph: Graph, at: int, init: int) -> bool:
+    """Whether the thread that initialises a barrier has stored there before, and no other."""
+    if graph.place[at] != graph.place[init]:
+        return False
+    one, other = graph.code[at], graph.code[init]
+    return other.predicate is None or (one.predicate, one.negated) == (other.predicate, other.negated)
 
 
 def _stores(graph: Graph, at: int) -> bool:
