@@ -10,18 +10,24 @@ from pipec.kir.ir import Kernel
 from pipec.kir.plan.roles import expressions
 from pipec.reference.bounded import Precision, Rounding
 from pipec.sema.tree import (
+    Assign,
     Binary,
+    Buffer,
     BufferRef,
     Call,
     Convert,
+    Expression,
     Mma,
     Operation,
     ReadBuffer,
+    ReadTensor,
     ReadVariable,
     RegisterMma,
+    Select,
     Store,
     TmaLoad,
     TmaStore,
+    Variable,
     Write,
 )
 from pipec.sema.types import dtype_of
@@ -70,13 +76,15 @@ def _accumulation(kernel: Kernel) -> float:
 
 def _operands(kernel: Kernel) -> tuple[Rounding, Rounding]:
     """The error of MMA operands that a kernel itself computes: that of the coarsest float type of the operands that its threads write
-    into a tile or hold in registers; 0 if all operands come from the arguments.
+    into a tile or hold in registers; 0 if all operands come from the arguments, also where threads write what they have loaded.
 
     And that of operands which the reference takes from the arguments: none where some MMA uses both as loaded, but what is dropped of
     an argument of float32 that is loaded into a tile of tf32.
     """
     mmas = [operation for operation in _operations(kernel) if isinstance(operation, Mma | RegisterMma)]
-    written = {operation.destination.buffer for operation in _operations(kernel) if isinstance(operation, Write)}
+    copied = _Copied(kernel)
+    writes = [operation for operation in _operations(kernel) if isinstance(operation, Write)]
+    written = {write.destination.buffer for write in writes if not copied.into(write.destination.buffer, write.value)}
     loads = [operation for operation in _operations(kernel) if isinstance(operation, TmaLoad)]
     shortened = {load.destination.buffer for load in loads if load.source.tensor.dtype is not load.destination.buffer.dtype}
     dtypes: set[DType] = set()
@@ -91,6 +99,32 @@ def _operands(kernel: Kernel) -> tuple[Rounding, Rounding]:
         straight = straight or not made
         dtypes |= made
     return _coarsest(dtypes), _coarsest(dropped if straight else dtypes | dropped)
+
+
+class _Copied:
+    """Which values are elements of arguments as they are."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._assigned: dict[Variable, list[Expression]] = {}
+        for operation in _operations(kernel):
+            if isinstance(operation, Assign):
+                self._assigned.setdefault(operation.variable, []).append(operation.value)
+
+    def into(self, buffer: Buffer, value: Expression) -> bool:
+        return dtype_of(value.type) is buffer.dtype and self._loaded(value, frozenset())
+
+    def _loaded(self, value: Expression, through: frozenset[Variable]) -> bool:
+        """`through`: variables that are being looked at, whose other values decide."""
+        match value:
+            case ReadTensor():
+                return True
+            case ReadVariable(variable):
+                values, inner = self._assigned.get(variable, []), through | {variable}
+                return variable in through or bool(values) and all(self._loaded(one, inner) for one in values)
+            case Select(_, yes, no):
+                return self._loaded(yes, through) and self._loaded(no, through)
+            case _:
+                return False
 
 
 def _working(kernel: Kernel) -> Rounding:

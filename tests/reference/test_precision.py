@@ -65,3 +65,43 @@ def test_what_the_mma_drops_of_single_precision_is_allowed_for_and_no_more(fill:
 
 def test_arguments_of_tf32_have_nothing_to_drop() -> None:
     assert precision_of(kernel_of("tma", "tf32")).argument == Rounding()
+
+
+COPIED = """
+kernel gemm(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[f32, M, N]):
+    grid(ceildiv(M, 64), ceildiv(N, 64))
+    input = InputTilePipeline(StandardTilePayload(a=tile[bf16, 64, 32], b=tile[bf16, 64, 32]), stages=2)
+
+    role load(warps=4) produces input:
+        next = registers(load(a[block.x * 64, 0], 64, 32))
+        for k in range(ceildiv(K, 32)):
+            with input.produce() as s:
+                write(s.a, VALUE)
+                write(s.b, load(b[block.y * 64, k * 32], 64, 32))
+            next = NEXT
+
+    role compute(warps=4) consumes input:
+        acc = accumulator(f32, 64, 64)
+        for k in range(ceildiv(K, 32)):
+            with input.consume() as s:
+                mma(acc, s.a, s.b)
+        store(d[block.x * 64, block.y * 64], acc)
+"""
+AHEAD = "load(a[block.x * 64, k * 32 + 32], 64, 32)"
+
+
+@pytest.mark.parametrize(
+    ("value", "then", "rounds"),
+    [
+        ("next", AHEAD, False),
+        (f"select(k > 0, next, {AHEAD})", "next", False),
+        ("next", f"{AHEAD} + next", True),
+        ("next * next", AHEAD, True),
+        ("select(k > 0, next, cast[bf16](cast[f32](next) * 0.5))", AHEAD, True),
+    ],
+)
+def test_what_threads_copy_is_not_rounded(value: str, then: str, rounds: bool) -> None:
+    source = COPIED.replace("VALUE", value).replace("NEXT", then)
+    state = compile_source(Source("k.pipe", source), Options(arch="sm_90a"), until="plan")
+    assert state.plans, state.diagnostics
+    assert (precision_of(state.plans[0].kernel).operand != Rounding()) == rounds
