@@ -74,6 +74,7 @@ def test_stores_to_the_same_place_take_effect_in_order(lines: str) -> None:
 # A store in a loop whose places come round, or stay, only after more turns than any list of sizes tries.
 LATE = """
 kernel k(n: i32, m: i32, x: tensor[f32, M, 64], y: tensor[f32, M, 64]):
+    assume(n <= 60 and m <= 1)
     grid(2)
     role all(warps=WARPS):
         r = 0

@@ -109,7 +109,7 @@ class _Counter:
                 continue
             start = before.get(key, _NONE)
             fewest, most = fills.fewest - start.fewest, fills.most - start.most
-            if most:
+            if fewest or most:  # the most may be unbounded already
                 # Unless its bounds are constants, the loop may run zero times, which leaves the tile unfilled.
                 few, many = (0, UNBOUNDED) if trips is None else (trips * fewest, trips * most)
                 before[key] = Fills(start.fewest + few, min(start.most + many, UNBOUNDED), fills.branch, loop)

@@ -51,12 +51,12 @@ class Payload:
         self._role = role
         self._handle = handle
         self._sink = sink
-        # Tiles in tensor memory are written by MMAs, whose commit counts no bytes.
-        self._tiles = [buffer for buffer in tiles if buffer.space == "shared"]
+        # Of tiles in tensor memory those that threads write; accumulators are cleared where no MMA has written them.
+        self._tiles = tiles
         self._counts: dict[tree.Buffer, dict[Rows, Fills]] = {}
         for (_, buffer, rows), fills in counts.items():
             self._counts.setdefault(buffer, {})[rows] = fills
-        self._total = sum(map(_bytes, self._tiles))
+        self._total = sum(_bytes(tile) for tile in tiles if tile.space == "shared")
 
     def check(self) -> None:
         for tile in self._tiles:
@@ -125,15 +125,22 @@ class Payload:
         self._sink.report(
             messages.TileFilledOnOneBranch(
                 stage=handle.name,
-                pipeline=handle.pipeline.name,
                 tile=self._name(piece),
                 bytes=piece.bytes,
-                fewest=self._total - piece.bytes,
-                most=self._total,
+                consequence=self._with_one_less(piece, touch),
                 fill=touch.span,
                 branch=fills.branch.span if fills.branch else None,
                 obtained=obtained(self._handle),
             )
+        )
+
+    def _with_one_less(self, piece: _Piece, touch: Touch) -> str:
+        if touch.kind == WRITE:
+            return f"on the other path the consumers of `{self._handle.handle.pipeline.name}` read whatever the slot held before"
+        fewest = self._total - piece.bytes
+        return (
+            f"one path brings {self._total} bytes, the other {fewest}: the full barrier of `{self._handle.handle.pipeline.name}` "
+            f"waits for {self._total}"
         )
 
     def _in_empty_loop(self, piece: _Piece, loop: ir.Loop, touch: Touch) -> None:
@@ -158,7 +165,10 @@ class Payload:
         handle = self._handle.handle
         if handle.form == "stepped":
             return f"{f'{handle.pipeline.name}.payload.' if tile.owner else ''}{tile.name}[{handle.name}]"
-        return f"{handle.name}.{tile.name}" if tile.owner else f"{tile.name}[{handle.name}.index()]"
+        if tile.owner:
+            return f"{handle.name}.{tile.name}"
+        index = ".index()"
+        return f"{tile.name}[{handle.name.removesuffix(index)}{index}]"  # a stage without a name has that of its index
 
     def _in_loop(self, piece: _Piece, fills: Fills, touches: list[Touch]) -> None:
         assert fills.loop is not None

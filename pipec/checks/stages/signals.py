@@ -79,7 +79,16 @@ def check(summary: Summary, sink: Sink) -> None:
             one_way(role, found, signatures, sink)
             alone = filled_by[handle.pipeline] == 1
             if handle.side == "producer" and alone and handle in counts and found.kinds() & FILLING:
-                Payload(role, found, summary.handed_over[handle.pipeline], counts[handle], sink).check()
+                tiles = [
+                    tile for tile in summary.handed_over[handle.pipeline] if tile.space == "shared" or _written(tile, summary)
+                ]
+                Payload(role, found, tiles, counts[handle], sink).check()
+
+
+def _written(tile: tree.Buffer, summary: Summary) -> bool:
+    """Whether threads hand the tile over, and no MMA."""
+    producers = {touch.kind for touch in summary.touches.get(tile, ()) if touch.handle.side == "producer"}
+    return WRITE in producers and ACCUMULATE not in producers
 
 
 # Barriers order only what their own pipeline's stages hand over; another pipeline's roles may still use the buffer.

@@ -40,7 +40,8 @@ class TileFilledOnOneBranch(Message):
     """A tile of the payload is filled on one side of a branch only.
 
     The full barrier waits for a number of bytes that is fixed per stage. The path without the load brings too few: the barrier
-    never completes, or it completes with the bytes of a later stage.
+    never completes, or it completes with the bytes of a later stage. Threads that `write` signal it on either path: without the
+    write, what an older stage left in the tile is taken for what this one holds.
     """
 
     code = "E0502"
@@ -50,14 +51,12 @@ class TileFilledOnOneBranch(Message):
         secondary("branch", "this decides whether it runs"),
         secondary("obtained", "the stage needs it on every path"),
     )
-    note = "one path brings {most} bytes, the other {fewest}: the full barrier of `{pipeline}` waits for {most}"
+    note = "{consequence}"
     help = "fill `{tile}` on both paths, or move the branch around the whole stage"
     stage: str
-    pipeline: str
     tile: str
     bytes: int
-    fewest: int
-    most: int
+    consequence: str
     fill: Span
     branch: Span | None
     obtained: Span | None
