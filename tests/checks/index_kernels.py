@@ -131,6 +131,18 @@ TEMPLATES = (
         ("(n * m - 1 - (block.x + t * {n|m})) * 8", "{0|t * 64}"),
     ),
     Template(
+        "rotated",
+        ("{n|n + 1|m}",),
+        (),
+        ("(block.x {+ n|+ 1|+ m|+ block.x}) % {n|m|(n + 1)|5} * {8|4}", "0"),
+    ),
+    Template(
+        "rotated_tiles",
+        ("3",),
+        ("for t in range(block.x, {n * m|n|m}, {3|2})",),
+        ("(t {+ n * m|+ m|+ 1|+ 3}) % {(n * m)|n|(n * m + 1)} * {8|4}", "0"),
+    ),
+    Template(
         "while",
         ("n",),
         ("while t < {n * m|m}",),

@@ -224,6 +224,8 @@ class Facts:
                 if one.divisor is not other.divisor or one.dividend is other.dividend:
                     continue
                 whole, rest = (one.quotient - other.quotient).number, (one.remainder - other.remainder).number
+                if whole is None and rest == 0 and self._less_than(one, other):
+                    whole = 0
                 # A divisor 0 counts as 1.
                 if whole is None or rest is None or (whole and divisor.least < 1):
                     continue
@@ -232,6 +234,11 @@ class Facts:
                     self._take(Fact(difference, 0, 0))
                 elif difference.number:
                     raise _NoSuchValues
+
+    def _less_than(self, one: "_Division", other: "_Division") -> bool:
+        """Whether two dividends differ by less than their divisor: then they are equal if they leave the same, `(t + n) % n`."""
+        difference, most = one.dividend - other.dividend, one.divisor - 1
+        return self._never_negative(most - difference) and self._never_negative(most + difference)
 
     def _division(self, dividend: Term, divisor: Term) -> "_Division":
         return _Division(*map(self, (dividend, divisor, quotient(dividend, divisor), remainder(dividend, divisor))))
