@@ -1,6 +1,7 @@
 """Where registers lie at most (reader/flow/bounds.py), beside what the machine makes of them, in random texts and for random operands."""
 
 import random
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -305,3 +306,38 @@ def test_random_texts_stay_in_their_bounds(seed: int) -> None:
                 assert found is not None and contains(found, value, 32), (text, kernel.code[at - 1], thread, name, value, found)
                 bounded += found[2] - found[1] < 1 << 20
     assert bounded
+
+
+LONG = {
+    "a chain": lambda n: [f"add.u32 %r{at + 1}, %r{at}, 4;" for at in range(1, n)],
+    "sums of sums": lambda n: [f"add.u32 %r{at + 1}, %r{at}, %r{at};" for at in range(1, n)],
+    "sums that are taken away": lambda n: [f"{'sub' if at % 2 else 'add'}.u32 %r{at + 1}, %r{at}, %r{at - 1};" for at in range(1, n)],
+    "one register": lambda n: ["add.u32 %r1, %r1, 4;"] * n,
+    "one register in many blocks": lambda n: [f"add.u32 %r1, %r1, 4; @%p0 bra L{at}; L{at}:" for at in range(n)],
+    "many registers": lambda n: [f"mov.u32 %r{at}, %r{at - 1}; xor.b32 %r{at}, %r{at}, 1;" for at in range(2, n)],
+    "many that go round": lambda n: [
+        "BACK:", *(f"xor.b32 %r{at}, %r{at - 1}, 1; @%p0 mov.u32 %r{at}, 1;" for at in range(2, n)), "@%p0 bra BACK;"
+    ],
+    "many comparisons": lambda n: [
+        "BACK:", *(f"setp.lt.u32 %p0, %r1, {7 * at}; @%p0 add.u32 %r1, %r1, 1; @%p0 bra BACK;" for at in range(n))
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_bounds_of_long_texts_are_found_soon(name: str) -> None:
+    """In at most about the time that is proportional to the length of the text."""
+    took = []
+    for length in (200, 800):
+        lines = "\n".join(LONG[name](length))
+        body = f"mov.u32 %r0, %tid.x; mov.u32 %r1, %tid.x; setp.eq.u32 %p0, %r1, 3;\n{lines}\n"
+        head = Drawn(0).text().partition("{")[0]
+        text = f"{head}{{ .reg .b32 %r<{length + 9}>; .reg .pred %p<9>; .shared .align 1024 .b8 tile[64];\n{body} ret; }}"
+        kernel = kernel_of(text, "k")
+        graph, names = Graph(kernel), {one for one in kernel.code.defined if one[:2] == "%r"}
+        begin = time.process_time()
+        bounds = Bounds(graph, (96, 1, 1), 1, sorted(names))
+        for one in sorted(names):
+            bounds.at(one, len(kernel.code) - 1)
+        took.append(time.process_time() - begin)
+    assert took[1] < max(8 * took[0], 0.3), took

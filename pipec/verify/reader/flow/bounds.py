@@ -6,10 +6,11 @@ bra`). At the head of a loop a number is widened to the next one that something 
 not understood may be any number.
 """
 
+from bisect import bisect_left
 from collections.abc import Collection
 
 from pipec.verify.network import Unreadable
-from pipec.verify.reader.flow.definitions import WORDS, Definition, Definitions
+from pipec.verify.reader.flow.definitions import MOST_FOLLOWED, WORDS, Definition, Definitions
 from pipec.verify.reader.flow.graph import EXIT, Graph
 from pipec.verify.reader.flow.intervals import ANYTHING, Interval, applied, between, compared, number, union, widened
 from pipec.verify.reader.text.lexical import integer
@@ -19,7 +20,10 @@ from pipec.verify.reader.text.operations import operation
 _HALF = 1 << 31
 LANES = 32
 _OF_A_WARP = 5  # bits of the number of a thread in its warp
-_MOST_TURNS = 20
+_MOST_TURNS, _MOST_CHANGES = 20, 200
+_MOST_ENDS = 100
+_MOST_SUMS = 64
+_DEEPEST = 100  # definitions that are looked through at once
 _SUMS = frozenset({"add", "sub"})
 _THREAD, _LANE = "%tid.x", "%laneid"
 # What a way tells: which number that is followed, shifted down by how much; how that compares, with a sign or without, and with what.
@@ -50,12 +54,17 @@ class Bounds:
         self.followed = {_THREAD: 0, _LANE: 1}
         # By block: the definitions of what is followed.
         self.changes: list[list[tuple[Definition, int]]] = [[] for _ in graph.blocks]
-        for name, rows in made.several.items():
-            if name not in self.rounds:
-                which = self.followed[name] = len(self.followed)
-                for row in rows:
-                    self.changes[graph.place[row[0]]].append((row, which))
-                    self.changes[graph.place[row[0]]].sort(key=_by_number)
+        others = [row for row in made.several.items() if row[0] not in self.rounds]
+        if len(others) > MOST_FOLLOWED:
+            self.constants |= {name: ANYTHING for name, _ in others}
+            others = []
+        for name, rows in others:
+            which = self.followed[name] = len(self.followed)
+            for row in rows:
+                self.changes[graph.place[row[0]]].append((row, which))
+        for found in self.changes:
+            if found:
+                found.sort(key=_by_number)
         self.changing = self._made_of({*self.followed} - {_THREAD, _LANE})
         only = made.only
         taken = {name for name, (_, op, words, _) in only.items() if op and op.name == "sub" and words[1] in only}
@@ -63,6 +72,9 @@ class Bounds:
         self.taken = self._made_of(taken) if taken else taken
         self.varying = self._made_of({*made.several, *[name for name, row in only.items() if row[1] is None]}) if taken else taken
         self.known: dict[tuple[str, Interval, Interval], Interval] = {}
+        self.moving: dict[str, Interval] = {}  # of what changes, at its definition, until more comes there
+        self.depth = 0
+        self.defined: dict[str, list[int]] = {}  # by which instructions
         self.begins: dict[int, list[Interval]] = {0: [threads, lanes] + [ANYTHING] * (len(self.followed) - 2)}
         self._follow()
 
@@ -88,13 +100,19 @@ class Bounds:
 
     def _made_of(self, names: set[str]) -> set[str]:
         """These registers, and those with one definition that are made of them."""
-        found, before, only = {*names}, 0, self.definitions.only
-        while before < len(found):
-            before = len(found)
-            for name, row in only.items():
-                for word in row[2]:
-                    if word in found:
-                        found |= {name}
+        users: dict[str, list[str]] = {}
+        for name, row in self.definitions.only.items() if names else ():
+            for word in row[2]:
+                if word in users:
+                    users[word] += [name]
+                else:
+                    users[word] = [name]
+        found, work = {*names}, [*names]
+        for word in work:
+            for name in users.get(word, ()):
+                if name not in found:
+                    found |= {name}
+                    work += [name]
         return found
 
     # Values.
@@ -111,7 +129,9 @@ class Bounds:
             return self.rounds[text]
         row = self.definitions.only[text]
         if text in self.changing:
-            return self._made(row, self._held(row[0]))
+            if text not in self.moving:
+                self.moving[text] = self._made(row, self._held(row[0]))
+            return self.moving[text]
         # What no loop changes is the same wherever it is read, where more may be known of the thread.
         key = text, held[0], held[1]
         if key not in self.known:
@@ -120,14 +140,16 @@ class Bounds:
 
     def _made(self, row: Definition, held: list[Interval]) -> Interval:
         at, op, words, _ = row
-        if op is None:
+        if op is None or self.depth > _DEEPEST:
             return ANYTHING
         if op.name == "shfl":
             if not self.in_rows:
                 return ANYTHING
             _, low, high, _ = held[0]
             held = [between(low - low % LANES, high | LANES - 1), between(0, LANES - 1), *held[2:]]
+        self.depth += 1
         alignment, operands = 0, [self._value(word, at, held) for word in words]
+        self.depth -= 1
         for one in operands:
             alignment = self.graph.kernel.alignments[one[0]] if one[0] else alignment
         found = applied(op, operands, alignment)
@@ -138,7 +160,7 @@ class Bounds:
     def _less(self, found: Interval, row: Definition, held: list[Interval]) -> Interval:
         """The interval of a sum where what is added in one place is taken away in another."""
         sums: dict[str, int] = {}
-        self._add(row, 1, sums, held)
+        self._add(row, 1, sums, held, [_MOST_SUMS])
         root, low, high, step = "", sums.pop("", 0), 0, 1 << 40
         step, high = low & -low or step, low
         for name, times in sums.items():
@@ -152,17 +174,19 @@ class Bounds:
         better = root == found[0] and -_HALF <= low and high < _HALF and high - low < found[2] - found[1]
         return (root, low, high, step) if better else found
 
-    def _add(self, row: Definition, times: int, sums: dict[str, int], held: list[Interval]) -> None:
+    def _add(self, row: Definition, times: int, sums: dict[str, int], held: list[Interval], left: list[int]) -> None:
+        """`left`: how many further sums may be looked into."""
         _, op, words, _ = row
+        left[0] -= 1
         assert op is not None
-        signs = (times, -times if op.name == "sub" else times)
+        signs, only = (times, -times if op.name == "sub" else times), self.definitions.only
         if op.name == "shl":
             words, signs = words[:1], (times << self.constants[words[1]][1], 0)
         for word, by in zip(words, signs, strict=False):
             if word in self.definitions.literals:
                 sums[""] = sums.get("", 0) + by * self.definitions.literals[word]
-            elif word not in self.varying and word in self.definitions.only and self._sums(self.definitions.only[word], held):
-                self._add(self.definitions.only[word], by, sums, held)
+            elif word not in self.varying and word in only and left[0] > 0 and self._sums(only[word], held):
+                self._add(only[word], by, sums, held, left)
             else:
                 sums[word] = sums.get(word, 0) + by
                 if not sums[word]:
@@ -195,7 +219,9 @@ class Bounds:
 
     def _follow(self) -> None:
         blocks, begins, told = self.graph.blocks, self.begins, self._tells()
-        ends = sorted({row[4][1] + by for ways in told.values() for rows in ways for row in rows for by in (-1, 0, 1)})
+        ends = sorted({row[4][1] + by for ways in told.values() for rows in ways for row in rows for by in (-1, 0, 1)})[
+            :_MOST_ENDS
+        ]
         apart = self._made_elsewhere()
         changed = [0] * len(blocks)
         waiting = [not at for at in range(len(blocks))]
@@ -220,10 +246,12 @@ class Bounds:
                             continue
                         changed[after] += 1
                         how = widened if after <= block.number or changed[after] > _MOST_TURNS else union
-                        there = [one if one == other else how(one, other, ends) for one, other in zip(known, there, strict=True)]
+                        upto = ends if changed[after] < _MOST_CHANGES else ()
+                        there = [one if one == other else how(one, other, upto) for one, other in zip(known, there, strict=True)]
                         if there == known:
                             continue
                     begins[after] = there
+                    self.moving = {}
                     waiting[after] = again = True
                     for other in apart:
                         waiting[other] = other in begins
@@ -281,10 +309,13 @@ class Bounds:
 
     def _definition(self, name: str, at: int) -> int | None:
         """The instruction that gives a register its value in front of another one, if that is always the same."""
-        place, rows = self.graph.place, self.graph.definitions(name)
-        for row in reversed(rows):
-            if place[row] == place[at] and row < at:
-                return row
+        place = self.graph.place
+        if name not in self.defined:
+            self.defined[name] = self.graph.definitions(name)
+        rows = self.defined[name]
+        before = bisect_left(rows, at)
+        if before and place[rows[before - 1]] == place[at]:
+            return rows[before - 1]
         for row in rows[:1] if not rows[1:] else ():
             if (not place[row] and place[at]) or name in self.definitions.only and self.definitions.assigned(name, at):
                 return row

@@ -1,6 +1,7 @@
 """What registers are made of, as far as that is arithmetic; and those that go round a few numbers, as the stages of a ring do."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterable
 from itertools import product
 
@@ -16,9 +17,15 @@ _COUNTS = {**dict.fromkeys(("mov", "cvt", "neg", "abs", "not"), 1), **dict.fromk
 _ELSEWHERE = frozenset({"mapa", "shfl"})  # make of numbers what is none of them
 _MOST = 32  # numbers that a register goes round
 _MOST_TOGETHER = 256
+_MOST_DEFINED = 32  # definitions of such a register
+MOST_FOLLOWED = 100  # registers with several definitions
 
 # An instruction that defines a register: its number, what it does (None: not understood), its operands, and its predicate.
 Definition = tuple[int, Operation | None, list[str], str]
+
+
+def _number_of(row: Definition) -> int:
+    return row[0]
 
 
 class _Rule:
@@ -70,10 +77,11 @@ class Definitions:
         for at, _, words, _ in (*self.only.values(), *[row for rows in self.several.values() for row in rows]):
             for which, word in enumerate(words):
                 if word in self.several:
-                    here = [row for row in self.several[word] if place[row[0]] == place[at] and row[0] < at]
-                    if here and not here[-1][3]:
-                        words[which] = f"{word} at {here[-1][0]}"
-                        self.only[words[which]], self._bits[words[which]] = here[-1], 0
+                    before = bisect_left(self.several[word], at, key=_number_of)
+                    row = self.several[word][before - 1] if before else None
+                    if row is not None and place[row[0]] == place[at] and not row[3]:
+                        words[which] = f"{word} at {row[0]}"
+                        self.only[words[which]], self._bits[words[which]] = row, 0
 
     def definition(self, at: int) -> Definition:
         """What an instruction makes of what."""
@@ -112,15 +120,19 @@ class Definitions:
         place = self.graph.place
         if self._ahead[place[at]] & self._bits[name]:
             return True
-        for row in [self.only[name]] if name in self.only else self.several[name]:
-            if place[row[0]] == place[at] and row[0] < at and not row[3]:
+        rows = [self.only[name]] if name in self.only else self.several[name]
+        for number in range(bisect_left(rows, at, key=_number_of) - 1, -1, -1):
+            if place[rows[number][0]] != place[at]:
+                return False
+            if not rows[number][3]:
                 return True
         return False
 
     def rounds(self) -> dict[str, set[int]]:
         """The numbers of registers with several definitions, if they are few, and made of no others than such ones and literals."""
         rules: dict[str, list[_Rule]] = {}
-        for name, rows in self.several.items():
+        few = [row for row in self.several.items() if len(row[1]) <= _MOST_DEFINED]
+        for name, rows in few if len(few) <= MOST_FOLLOWED else ():
             found = [self._rule(name, row) for row in rows]
             if rows and None not in found:
                 rules[name] = found  # type: ignore[assignment]
