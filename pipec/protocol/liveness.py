@@ -1,4 +1,4 @@
-"""Live registers per state of a process: those on which a later test, requirement or live value depends."""
+"""Registers per state of a process: live ones, on which a later test, requirement or live value depends, and those with a value."""
 
 from pipec.verify.network import Action, Edge, Process, Test, edges_of
 from pipec.verify.terms import Formula, Symbol, symbols_in, symbols_of
@@ -42,3 +42,18 @@ def _needed(edge: Edge, after: frozenset[Symbol]) -> frozenset[Symbol]:
     kept = after - {symbol for symbol, _ in edge.values}
     # The operands of a value are live only if the value is.
     return kept.union(*[symbols_of(value) for symbol, value in edge.values if symbol in after and value is not None])
+
+
+def assigned_in(process: Process) -> list[frozenset[Symbol]]:
+    """Per state the registers that have been given a value on all ways there (a forward fixed point)."""
+    found: dict[int, frozenset[Symbol]] = {process.start: frozenset()}
+    work = [process.start]
+    while work:
+        at = work.pop()
+        for edge in edges_of(process.states[at].action):
+            assigned = found[at].union(symbol for symbol, _ in edge.values)
+            before = found.get(edge.target)
+            if before is None or not before <= assigned:
+                found[edge.target] = assigned if before is None else before & assigned
+                work.append(edge.target)
+    return [found.get(at, frozenset()) for at in range(len(process.states))]

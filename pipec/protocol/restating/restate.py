@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
 from pipec.protocol.extents import Between, ranges_in
-from pipec.protocol.liveness import live_in
+from pipec.protocol.liveness import assigned_in, live_in
 from pipec.protocol.program import registers_of
+from pipec.protocol.restating.branched import branched
 from pipec.protocol.restating.counted import counted
 from pipec.protocol.restating.distances import Measured, with_distances
 from pipec.protocol.restating.loaded import with_numbers
@@ -48,6 +49,9 @@ def restate(network: Network, *, distances: bool = True, numbers: bool = False, 
     if counting and not _count_alike(worded, sizes, ranges_in(network.facts)):
         return Restated(network)
     for number, process in enumerate(network.processes):
+        if not counting and (made := branched(number, process)) is not None and _accepted(network, made, sizes()):
+            others.append(made)
+            continue
         itself = one = _one_to_one(number, process)
         for words in dict.fromkeys(made()[number] for made in worded):
             made = _with(process, number, words) if words.meant else itself
@@ -152,7 +156,7 @@ def _with(before: Process, number: int, made: Measured) -> Restatement | None:
         states.append(replace(state, action=action))
     other = replace(after, states=tuple(states))
     places, held = [], dict(made.held)
-    for at, (state, assigned) in enumerate(zip(states, _assigned(other), strict=True)):
+    for at, (state, assigned) in enumerate(zip(states, assigned_in(other), strict=True)):
         facts = [fact for symbol in known if symbol in assigned and at in held.get(symbol, (at,)) for fact in known[symbol]]
         onwards = [
             Onward(
@@ -211,21 +215,6 @@ def _moved(pairs: Sequence[tuple[Edge, Edge]], known: Mapping[Symbol, object]) -
                 if symbol not in known and value is not None and not symbols_of(value).isdisjoint(moved):
                     moved[symbol] = None
     return moved
-
-
-def _assigned(process: Process) -> list[frozenset[Symbol]]:
-    """Per state the registers that have been given a value on all ways there (a forward fixed point)."""
-    found: dict[int, frozenset[Symbol]] = {process.start: frozenset()}
-    work = [process.start]
-    while work:
-        at = work.pop()
-        for edge in edges_of(process.states[at].action):
-            assigned = found[at].union(symbol for symbol, _ in edge.values)
-            before = found.get(edge.target)
-            if before is None or not before <= assigned:
-                found[edge.target] = assigned if before is None else before & assigned
-                work.append(edge.target)
-    return [found.get(at, frozenset()) for at in range(len(process.states))]
 
 
 def _alive(process: Process, registers: frozenset[Symbol]) -> Process:
