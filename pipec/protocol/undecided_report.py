@@ -1,13 +1,13 @@
 """Why a protocol is neither proved nor refuted, in terms of the source: which wait of which role was not decided."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message
 from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
-from pipec.kir.ir import Branch, Kernel, Loop, Role, run_once
+from pipec.kir.ir import Branch, Kernel, Role, run_once
 from pipec.kir.plan.roles import expressions, operations
 from pipec.kir.walk import nodes, subexpressions
 from pipec.protocol.conditions import FROM_MEMORY, asks_memory
@@ -15,10 +15,10 @@ from pipec.protocol.explain import Places, Report, times
 from pipec.protocol.judge import Judgement
 from pipec.protocol.search.known import WRAPS
 from pipec.protocol.search.undecided import STUCK, TOO_LONG, TOO_MANY, UNEVEN
+from pipec.protocol.undecided_loops import CountingOn, counting_on, leaping
 from pipec.protocol.undecided_votes import by_votes
 from pipec.record import record
 from pipec.sema import tree
-from pipec.sema.types import I32
 from pipec.source import Span
 from pipec.verify.checker.check import MAY_LOOP, OUTCOME_NOT_KNOWN
 from pipec.verify.checker.knowledge import PARITY_TAKEN_FOR_ANOTHER
@@ -35,8 +35,7 @@ _GIVEN_UP = {
 }
 _SAME_BOUNDS = "let the loops of both sides have the same bounds"
 _BOUND_WHAT_IS_READ = (
-    "bound it from both sides, `min(max(load(...), 0), N)` with a size N, and count turns rounded up by `ceildiv`, "
-    "which does not wrap"
+    "bound what is read from both sides, `min(max({}, 0), N)` with a size N, and count turns rounded up by `ceildiv`, which does not wrap"
 )
 _COUNT_THE_TURNS = (
     "count its turns by a `for` whose range is known before it: for the K blocks from `first` to `last` of all tiles, "
@@ -47,6 +46,7 @@ _DEAL_THE_TILES_OUT = (
     "deal each group's tiles out from a start of their own, `for t in range((block.x - before) % grid.x, tiles, grid.x):` "
     "with `before` tiles in the groups before it"
 )
+_NO_LESS_THAN_NOTHING = f"let it be no less than 0 in all roles, `max({{}}, 0)`, or {_DEAL_THE_TILES_OUT}"
 _POSITION_IN_THE_GRID = (
     "let the turn be the block's number along axes of the grid, `block.z` of `grid.z` turns, "
     "and let each position along the others have a counter of its own, `counters[block.x, block.y]`"
@@ -85,24 +85,26 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
         met = _by_memory(Report(ptx, kernel, interface, found.network, found.by_memory))
         if met is not None:
             return messages.NotDecided(kernel=kernel.name, tried="", why=met.why, advice=met.advice, at=met.at, others=met.others)
-    counting_on = None if found.deadlock is not None or why not in (*_GIVEN_UP, WRAPS, FROM_MEMORY) else _counting_on(kernel)
-    if counting_on is not None:
-        why = "it counts on where it has ended in the turn before of the loop around it, and it is not shown that all roles get equally far"
-        return messages.NotDecided(
-            kernel=kernel.name, tried=found.tried, why=why, advice=_DEAL_THE_TILES_OUT, at=counting_on.span
-        )
+    counting = None if found.deadlock is not None or why not in (*_GIVEN_UP, WRAPS, FROM_MEMORY) else counting_on(kernel)
+    if counting is not None:
+        stop = _counting(counting)
+        return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=stop.why, advice=stop.advice, at=stop.at)
     read = next((each for reads in (_computed_with(kernel), _read(kernel)) for each in reads), None)
     if read is not None and (why == FROM_MEMORY or why == WRAPS and found.network is not None and asks_memory(found.network)):
         return messages.NotDecided(
-            kernel=kernel.name, tried=found.tried, why=FROM_MEMORY, advice=_BOUND_WHAT_IS_READ, at=read.span
+            kernel=kernel.name,
+            tried=found.tried,
+            why=FROM_MEMORY,
+            advice=_BOUND_WHAT_IS_READ.format(read.span.text()),
+            at=read.span,
         )
     unknown = by_votes(kernel, ends=not why.endswith(MAY_LOOP)) if found.deadlock is None else None
     if unknown is not None:
         return unknown
-    leaping = None if found.deadlock is not None or why not in _GIVEN_UP and why != WRAPS else _leaping(kernel)
-    if leaping is not None:
+    leaps = None if found.deadlock is not None or why not in _GIVEN_UP and why != WRAPS else leaping(kernel)
+    if leaps is not None:
         why = "each turn goes on from a number that the one before has computed, and it is not shown that this comes to an end"
-        return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=why, advice=_COUNT_THE_TURNS, at=leaping.span)
+        return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=why, advice=_COUNT_THE_TURNS, at=leaps.span)
     stop, tried = _Stop(_GIVEN_UP.get(why, why), at), found.tried
     if found.network is not None and found.deadlock is not None and found.deadlock.why:
         fault = _LINE.fullmatch(found.deadlock.why)
@@ -114,6 +116,15 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
         stop = _where(Report(ptx, kernel, interface, found.network), found, found.network) or stop
     advice = stop.advice if skip is None else _SKIP_WHAT_OTHERS_TAKE.format(skip.pipeline.name)
     return messages.NotDecided(kernel=kernel.name, tried=tried, why=stop.why, advice=advice, at=stop.at, others=stop.others)
+
+
+def _counting(found: CountingOn) -> _Stop:
+    """What keeps roles from getting equally far in a loop that counts on from group to group."""
+    if found.negative is None:
+        why = "it counts on where it has ended in the turn before of the loop around it, and it is not shown that all roles get equally far"
+        return _Stop(why, found.loop.span, _DEAL_THE_TILES_OUT)
+    why = "this may be negative, what counts on from it then goes back, and it is not shown that all roles get equally far"
+    return _Stop(why, found.negative.span, _NO_LESS_THAN_NOTHING.format(found.negative.span.text()))
 
 
 def _not_followed(kernel: Kernel) -> tuple[str, str]:
@@ -186,7 +197,8 @@ def _where(report: Report, found: Judgement, network: Network) -> _Stop | None:
         why = f"it is not shown that `{first.role}` gets past this wait for {report.awaited(first.row)}"
         return _Stop(why, first.at, _equal_loops(report, first.row), tuple(one.at for one in others))
     if found.standing and (role := network.processes[found.standing[0].process].role):
-        why = f"{_GIVEN_UP.get(found.why, found.why)}; it had come to this condition of role `{role}`"
+        came = f"{_GIVEN_UP.get(found.why, found.why)}; it had come to this condition of role `{role}`"
+        why = f"a variable of `{role}` may leave 32 bits in this loop or behind it" if found.why == WRAPS else came
         return _Stop(why, report.places.span(found.standing[0].line))
     return None
 
@@ -199,53 +211,6 @@ def _equal_loops(report: Report, row: BarrierRange) -> str:
     return (
         f"let the loops of {', '.join(roles[:-1])} and {roles[-1]} around their stages of `{row.pipeline}` have the same bounds"
     )
-
-
-def _leaping(kernel: Kernel) -> Loop | None:
-    """A `while` whose condition reads a variable that is not added to, but set to something computed in the loop; or of which another
-    loop inside counts on: how far a turn of the outer one comes is then computed, too."""
-    for role in kernel.roles:
-        for loop in role.loops:
-            asked = _asked(loop)
-            if any(one.variable in asked and not _adds(one) for one in _assigned(role, loop.blocks)):
-                return loop
-            if any(one is not loop and one.blocks < loop.blocks and asked & _asked(one) for one in role.loops):
-                return loop
-    return None
-
-
-def _counting_on(kernel: Kernel) -> Loop | None:
-    """A `while` in a `for` that gives what it counts no start: it counts on from turn to turn of the `for`, as over the tiles of several
-    groups."""
-    for role in kernel.roles:
-        for loop in role.loops:
-            inside = {one.variable for one in _assigned(role, loop.blocks) if _adds(one)} & _asked(loop)
-            for around in role.loops:
-                if around.variable is not None and loop.blocks < around.blocks:
-                    started = {one.variable for one in _assigned(role, around.blocks - loop.blocks)}
-                    if inside - started:
-                        return loop
-    return None
-
-
-def _assigned(role: Role, blocks: Collection[int]) -> Iterator[tree.Assign]:
-    return (one for number in blocks for one in role.blocks[number].operations if isinstance(one, tree.Assign))
-
-
-def _asked(loop: Loop) -> set[tree.Variable]:
-    """The variables that the condition of a `while` reads."""
-    if loop.variable is not None or not isinstance(loop.statement, tree.While) or loop.statement.tile is not None:
-        return set()
-    read = (each for each in subexpressions(loop.statement.condition) if isinstance(each, tree.ReadVariable))
-    return {each.variable for each in read if each.variable.type == I32}
-
-
-def _adds(assigned: tree.Assign) -> bool:
-    match assigned.value:
-        case tree.Binary(operator="+" | "-", left=tree.ReadVariable(variable=added)):
-            return added is assigned.variable
-        case _:
-            return False
 
 
 def _taken_too_early(skip: tree.Skip, at: Span) -> Message:

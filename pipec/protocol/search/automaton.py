@@ -16,7 +16,7 @@ from pipec.protocol.schedule import Pairs, Schedule, Stuck, uneven
 from pipec.protocol.search.known import Known
 from pipec.protocol.search.places import Place, PlaceKey, Places, Stretch, Told
 from pipec.protocol.search.runs import Runs
-from pipec.protocol.search.undecided import STUCK, TOO_LONG, UNEVEN, Undecided, at_test, stopped
+from pipec.protocol.search.undecided import STUCK, TOO_LONG, UNEVEN, Undecided, at_test, stopped, wrapping
 from pipec.verify.checker.certificate import Moves, Node
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.terms import Formula
@@ -62,6 +62,7 @@ class Search:
                 self._visit(place, key)
             except Undecided as why:
                 why.asked, why.told = self.known.asked(place), self.known.told(place)
+                why.standing = why.standing or wrapping(why, place.situation)
                 raise
         return self._certificate(begin)
 

@@ -6,7 +6,7 @@ from pipec.protocol.schedule import Situation, Stuck
 from pipec.record import record
 from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.network import Action, End, Wait
-from pipec.verify.terms import Formula
+from pipec.verify.terms import Formula, symbols_in
 
 
 @record
@@ -59,6 +59,13 @@ def stopped(why: Stuck | Refused, *, hopeless: bool = False) -> Undecided:
 def at_test(situation: Situation[Any]) -> tuple[Standing, ...]:
     """The process that branches next."""
     return () if situation.test is None else (Standing(situation.test, situation.at.line(situation.test)),)
+
+
+def wrapping(why: Undecided, situation: Situation[Any]) -> tuple[Standing, ...]:
+    """The process whose register may wrap."""
+    names = sorted(one.name for one in symbols_in(why.required) if ":" in one.name) if why.required is not None else []
+    found = [int(name.partition(":")[0]) for name in names]
+    return tuple(Standing(process, situation.at.line(process)) for process in found[:1])
 
 
 def _waiting(at: Configuration) -> tuple[Standing, ...]:
