@@ -49,6 +49,7 @@ _ANOTHER = atom(Symbol("another size"))
 def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tuple[Formula, ...]]:
     """The network with exact products and sums of sizes, and the conditions under which the machine's results equal them."""
     conditions: dict[Formula, None] = {}
+    natural = _natural(network.facts)
 
     def of_sizes(one: Atom) -> Linear | None:
         match one:
@@ -56,8 +57,8 @@ def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tupl
                 wide = _widened(atom(one))
                 least, most = RANGES[function[-3:]]
                 conditions[Compare("ge", add(Linear(most), wide, -1))] = None
-                if len(arguments) == 1:
-                    # A sum may also be too small.
+                if len(arguments) == 1 or not symbols_of(atom(one)) <= natural:
+                    # A sum may also be too small, and so may a product of parameters that may be negative.
                     conditions[Compare("ge", add(wide, Linear(-least)))] = None
                 made = [*map(rewriting.form, arguments)]
                 return product(*made) if len(made) == 2 else made[0]
@@ -80,6 +81,18 @@ def whole(formula: Formula) -> Formula:
             return both(*map(whole, parts))
         case Either(parts):
             return either(*map(whole, parts))
+
+
+def _natural(facts: Iterable[Formula]) -> frozenset[Symbol]:
+    """Symbols that are not negative."""
+    found = set[Symbol]()
+    for fact in facts:
+        match fact:
+            case Compare("ge", Linear(more, ((Symbol() as symbol, 1),))) if more <= 0:
+                found.add(symbol)
+            case _:
+                pass
+    return frozenset(found)
 
 
 def _whole(form: Linear) -> Linear:

@@ -35,7 +35,8 @@ _GIVEN_UP = {
 }
 _SAME_BOUNDS = "let the loops of both sides have the same bounds"
 _BOUND_WHAT_IS_READ = (
-    "bound what is read from both sides, `min(max({}, 0), N)` with a size N, and count turns rounded up by `ceildiv`, which does not wrap"
+    "bound what is read from both sides, `min(max({}, 0), N)` with a size N, "
+    "and count turns rounded up by `ceildiv`, which does not wrap"
 )
 _COUNT_THE_TURNS = (
     "count its turns by a `for` whose range is known before it: for the K blocks from `first` to `last` of all tiles, "

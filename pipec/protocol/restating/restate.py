@@ -6,6 +6,7 @@ from functools import cache, partial
 from pipec.protocol.extents import Between, ranges_in
 from pipec.protocol.liveness import assigned_in, live_in
 from pipec.protocol.program import registers_of
+from pipec.protocol.restating.blocks import with_blocks
 from pipec.protocol.restating.branched import branched
 from pipec.protocol.restating.counted import counted
 from pipec.protocol.restating.distances import Measured, with_distances
@@ -100,10 +101,11 @@ def _measured(network: Network, way: Callable[[], tuple[Measured, ...]], distanc
     if not distances:
         return made
     further = with_distances(replace(network, processes=tuple([one.process for one in made])))
+    blocks = with_blocks([one.process for one in further])
     return tuple(
         [
-            replace(each, meant=(*one.meant, *each.meant), held=one.held, stages=one.stages, numbers=one.numbers)
-            for one, each in zip(made, further, strict=True)
+            replace(last, meant=(*one.meant, *each.meant, *last.meant), held=one.held, stages=one.stages, numbers=one.numbers)
+            for one, each, last in zip(made, further, blocks, strict=True)
         ]
     )
 
