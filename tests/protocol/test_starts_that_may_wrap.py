@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.protocol.test_spellings import outcome
+from tests.protocol.test_spellings import compiled, outcome
 
 BALANCED = (
     "base = m // grid.x\nextra = m % grid.x\n"
@@ -26,6 +26,12 @@ def test_it_is_proved_for_all_sizes(start: str, stop: str, other: str) -> None:
     assert outcome(plain, spelled, "max(1, min(m, 132))") == "proved"
 
 
+def test_counted_from_0_they_are_where_a_launch_can_be_asked() -> None:
+    plain = RANGE.format(start="n * m", stop="n * m + n")
+    found = compiled(plain, "for i in range(n):\n    STAGE", "max(1, min(m, 132))").protocol["k"]
+    assert found.outcome == "proved" and "m * n" in found.sentence
+
+
 def test_balanced_shares_are_proved() -> None:
     assert outcome(BALANCED, BALANCED, "max(1, min(m, 132))") == "proved"
 
@@ -36,7 +42,6 @@ OTHERS = [
         RANGE.format(start="block.x * n", stop="block.x * n + m"),
         RANGE.format(start="block.x * n + 1", stop="block.x * n + m + 1"),
     ),
-    (RANGE.format(start="n * m", stop="n * m + n"), "for i in range(n):\n    STAGE"),
     (RANGE.format(start="n * m", stop="n * m + n"), RANGE.format(start="n * m - 1", stop="n * m + n")),
     (BALANCED, BALANCED.replace("min(block.x + 1, extra)", "min(block.x + 2, extra)")),
     (BALANCED, BALANCED.replace("min(block.x, extra)", "min(block.x - 1, extra)")),

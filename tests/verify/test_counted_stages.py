@@ -3,6 +3,8 @@
 import pytest
 
 from pipec.protocol.judge import Judgement, judge
+from pipec.verify.logic import System
+from pipec.verify.terms import Apply, Compare, Linear, Symbol, add, atom
 
 KERNEL = """
 .version 8.7
@@ -123,3 +125,30 @@ def test_however_they_are_spelt(stages: int, stage: str, other: str, loop: str, 
 )
 def test_spelt_wrongly(stages: int, stage: str, other: str) -> None:
     assert judged(stages, stage, other).certificate is None
+
+
+SECOND = """
+	mul.lo.s32 %r9, %r2, %r3;
+	mul.lo.s32 %r10, %r9, {times};
+	add.s32 %r8, %r10, 6;
+	setp.gt.s32 %p7, %r3, 0;
+	@%p7 bra ${{name}}ELSE;
+	mov.u32 %r10, 0;
+	mov.u32 %r8, %r2;
+	bra ${{name}};
+${{name}}ELSE:
+	setp.ge.s32 %p6, %r10, %r8;
+	@%p6 bra ${{name}}END;
+"""
+
+
+@pytest.mark.parametrize("times", [6, 5])
+def test_a_start_that_may_wrap_is_no_multiple(times: int) -> None:
+    """`6 * n * m` is one as a whole number, but what the machine leaves of it is at any stage, in any phase."""
+    loop = LOOP.replace("\n\tmov.u32 %r10, 0;\n", SECOND.format(times=times)).replace("%r10, %r2;", "%r10, %r8;")
+    found = judged(3, REMAINDER.format("s32", 3), "", loop, "s32")
+    assert (found.certificate is not None) == (times == 6)
+    if found.certificate is not None:
+        fits = System(found.certificate.assumes)
+        whole = atom(Apply("mul.lo.s64", (atom(Symbol("m")), atom(Symbol("n")))))
+        assert fits.entails(Compare("ge", add(Linear((1 << 31) - 1), whole, -times)))

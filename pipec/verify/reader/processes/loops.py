@@ -300,6 +300,8 @@ class Loops(Rounds):
         given = {one: name for name, one in special.items() if isinstance(one, Symbol) and name in live and name in env}
         if not given:
             return
+        for name in given.values():
+            env[name] = self._begun(block, name, env[name])
         residues = {symbol: self._left(block, name, env) for symbol, name in given.items()} if self.machine.winds else {}
         meaning: dict[Symbol, Linear | None] = {}
         moved: dict[Symbol, Linear] = {}
@@ -309,7 +311,7 @@ class Loops(Rounds):
                 # A symbol is one value for all threads of the class; the value here may differ between threads.
                 self.special[block.number][name] = None
                 raise Restart(block.number)
-            form = self._begun(name, Linear(value) if isinstance(value, int) else value)
+            form = Linear(value) if isinstance(value, int) else value
             meaning[symbol] = path.in_source(form)
             if len(self.machine.present) > 1 and any(LOADED in one.name for one in symbols_of(form)):
                 self.machine.around.loads.add(self.flow.code[block.first].line)
@@ -325,12 +327,16 @@ class Loops(Rounds):
         env.update({(RESIDUE, symbol, modulus): left for symbol, (modulus, left) in residues.items() if left is not None})
         path.meaning.update(meaning)
 
-    def _begun(self, name: object, form: Linear) -> Linear:
+    def _begun(self, block: Block, name: object, value: Value) -> Value:
         """What a register is given in front of a loop: of sizes, the number that was read of them there, which fits its type, so that
-        nothing is required for that. (What is made of counters is required to fit.)"""
-        if type(name) is not str or self.machine.around.kernel.width(name) != 32 or self._registers_in(form):
-            return form
-        return self.machine.around.arithmetic.signed.get(form, form)
+        nothing is required for that. (What is made of counters is required to fit, and so is what has a residue: what is left of it
+        modulo 2^32 has another.)"""
+        if type(name) is not str or not isinstance(value, Linear) or self.machine.around.kernel.width(name) != 32:
+            return value
+        if (block.number, name) in self.moduli or self._registers_in(value):
+            return value
+        number = self.machine.around.arithmetic.signed.get(value)
+        return value if number is None else self.machine.same(number)
 
     def _left(self, block: Block, name: object, env: Env) -> tuple[int, int | None]:
         """The modulus of a counter, and its residue."""
