@@ -259,6 +259,7 @@ def test_blocks_beyond_those_that_a_grid_can_have_do_not_meet() -> None:
         ("0, n", "m, ceildiv(M, 64)", "m >= n", False),
         ("0, ceildiv(N, 64)", "ceildiv(K, 64), ceildiv(M, 64)", "m > 0", True),
         ("0, N // 64", "ceildiv(N, 64), ceildiv(M, 64)", "m > 0", False),
+        ("max(n, m), ceildiv(M, 64) - n", "m // 2, ceildiv(N, 64) // 2", "m > 0", True),
     ],
 )
 def test_roles_that_meet_only_where_sizes_differ_are_refused(first: str, second: str, assumed: str, met: bool) -> None:

@@ -422,6 +422,7 @@ def _in_block(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> Iterator[Launch
 
 
 def _unusual_in_block(kernel: Kernel) -> Iterator[Launch]:
+    yield from launches(kernel, WHOLE_TILES, most=_MOST_OWN)
     yield from unusual(kernel, most=_MOST_OWN)
     yield from of_long_loops(kernel)
 
