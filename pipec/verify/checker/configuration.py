@@ -25,6 +25,7 @@ def need(condition: bool, why: str) -> None:
 # rank of its CTA, rank of the barrier.
 Partial = tuple[int, int, int, frozenset[tuple[int, int, int]]]
 _NOTHING: Partial = (0, 0, 0, frozenset())
+_UNSEEN = (0, 0, 0)  # no use has been waited for, or is gone
 
 
 @record
@@ -85,12 +86,13 @@ Key = tuple[object, ...]
 class Configuration:
     """Mutable. `done`: per ring the complete uses, as a bit set; all below 0 are complete. `partial`: (ring, use) -> the state of an
     incomplete one. `waited`: (ring, process) -> the uses waited for, as a bit set. `seen`: of some rings the uses
-    that somebody has waited for since the last node, and by how much their counts have been lowered since."""
+    that somebody has waited for since the last node, by how much their counts have been lowered since, and which uses are below 0 from then
+    on, though they are the last ones of their barriers and were not waited for on this way (numbered as before)."""
 
     def __init__(self, layout: Layout, watched: Collection[int] = ()) -> None:
         self.layout = layout
         self.network = layout.network
-        self.seen = dict.fromkeys(watched, (0, 0))
+        self.seen = dict.fromkeys(watched, _UNSEEN)
         self.places = [process.start for process in self.network.processes]
         self.cursors = [(layout.window,) * process.cursors for process in self.network.processes]
         self.done = [layout.before] * len(self.network.rings)
@@ -102,7 +104,7 @@ class Configuration:
         made.layout, made.network = self.layout, self.network
         made.places, made.cursors, made.done = list(self.places), list(self.cursors), list(self.done)
         made.partial, made.waited = dict(self.partial), dict(self.waited)
-        made.seen = dict.fromkeys(self.seen, (0, 0)) if self.seen else self.seen
+        made.seen = dict.fromkeys(self.seen, _UNSEEN) if self.seen else self.seen
         return made
 
     def action(self, process: int) -> Action:
@@ -199,8 +201,8 @@ class Configuration:
         self.need(process, number >= 0, "a wait for a phase long past")
         self.waited[use.ring, process] |= 1 << number
         if use.ring in self.seen:
-            uses, by = self.seen[use.ring]
-            self.seen[use.ring] = uses | 1 << number, by
+            uses, *rest = self.seen[use.ring]
+            self.seen[use.ring] = uses | 1 << number, *rest
         return number
 
     def waiting_before(self, ring: int, use: int) -> tuple[int, ...]:
@@ -224,6 +226,10 @@ class Configuration:
         below = self.below(ring)
         last = (1 << below) - (1 << max(0, below - self.network.rings[ring].stages))
         return not self.done[ring] >> below and not last & ~seen
+
+    def _last(self, ring: int) -> int:
+        """The complete uses behind which their barriers have no further one so far."""
+        return self.done[ring] & ~(self.done[ring] >> self.network.rings[ring].stages)
 
     def all_waited(self, ring: int, use: int) -> bool:
         """Whether all processes that wait on the ring have waited for the use."""
@@ -280,10 +286,11 @@ class Configuration:
     def _lower_rings(self, group: Group, by: int) -> None:
         for ring in group.rings:
             # (`by` may be negative for forgotten rings whose last use never happened.)
-            self.done[ring] = self.lowered(self.done[ring], by)
             if ring in self.seen:
-                uses, before = self.seen[ring]
-                self.seen[ring] = self.lowered(uses, by), before + by
+                uses, before, lost = self.seen[ring]
+                lost |= self._last(ring) & self._behind(0, by) & ~uses
+                self.seen[ring] = self.lowered(uses, by), before + by, lost
+            self.done[ring] = self.lowered(self.done[ring], by)
         self.partial = {(ring, use - by * (ring in group.rings)): rest for (ring, use), rest in self.partial.items()}
 
     def key(self) -> Key:

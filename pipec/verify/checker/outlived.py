@@ -48,8 +48,10 @@ def drained(
     while changed:
         changed = False
         for source, target, at in ways:
-            uses, by = at.seen[ring]
+            uses, by, _ = at.seen[ring]
             left = held[target] & (uses | at.lowered(held[source], by))
             changed |= left != held[target]
             held[target] = left
-    return all(at.drained(ring, held[node]) for node, at in over.items())
+    # A use too far back to be in the sets is nobody's any more, and would be taken for one that has been waited for.
+    lost = any(at.seen[ring][2] & ~held[source] for source, _, at in ways)
+    return not lost and all(at.drained(ring, held[node]) for node, at in over.items())
