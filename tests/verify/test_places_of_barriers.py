@@ -115,6 +115,8 @@ FINE, ASSUMED, REFUSED = "it misses the barrier", "it is assumed that it misses 
 LOOP = "mov.u32 %r3, 0; {begin} AGAIN: {turn} add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, {turns}; @%p3 bra AGAIN;"
 NEXT = "add.u32 %r7, %r4, 1;"
 PUT = "add.u32 %r6, %r5, tile; st.shared.b32 [%r6], 0;"
+LATER = "shr.u32 %r3, %r3, 20; add.u32 %r3, %r3, tile; st.shared.b32 [%r3], 0;"
+BACK = "sub.u32 %r5, %r4, %r3; add.u32 %r6, %r5, 0; sub.u32 %r7, tile, %r6;"
 
 # By what all threads do in front of the arrival, where `tile` has 64 bytes: what is known of it.
 CHANGING = {
@@ -156,7 +158,17 @@ CHANGING = {
     ): ASSUMED,
     # At the begin of a loop nothing has been put into the register yet.
     LOOP.format(begin="", turn=f"shl.b32 %r5, %r8, 2; {PUT} and.b32 %r8, %r3, 7;", turns="%r2"): ASSUMED,
+    # What is made of two addresses is none, and the same distance in another CTA is another number.
+    "mov.u32 %r3, tile; sub.u32 %r4, bar, 16; and.b32 %r4, %r3, %r4; st.shared.b32 [%r4], 0;": ASSUMED,
+    "mov.u32 %r3, tile; and.b32 %r4, %r3, -16; st.shared.b32 [%r4], 0;": FINE,
+    f"mapa.shared::cluster.u32 %r3, %r1, 0; sub.u32 %r3, %r3, bar; {LATER}": ASSUMED,
+    f"mov.u32 %r3, bar; sub.u32 %r3, %r3, bar; {LATER}": FINE,
+    f"mov.u32 %r3, tile; or.b32 %r4, %r3, 64; {BACK} st.shared.b32 [%r7+64], 0;": ASSUMED,
+    f"mov.u32 %r3, tile; or.b32 %r4, %r3, 8; {BACK} st.shared.b32 [%r7+8], 0;": FINE,
+    "st.shared.v4.b32 [tile+48], {%r0, %r0, %r0, %r0};": FINE,
+    "st.shared.b32.v4 [tile+56], {%r0, %r0, %r0, %r0};": ASSUMED,
     # Generic addresses.
+    f"mov.u64 %rd1, tile; cvta.shared.u64 %rd2, %rd1; sub.u64 %rd2, %rd2, %rd1; cvt.u32.u64 %r3, %rd2; {LATER}": ASSUMED,
     "and.b32 %r3, %r0, 1; mad.lo.u32 %r3, %r3, 4, bar; cvt.u64.u32 %rd1, %r3; cvta.shared.u64 %rd2, %rd1; st.u32 [%rd2], 0;": REFUSED,
     "and.b32 %r3, %r0, 1; mad.lo.u32 %r3, %r3, 4, tile; cvt.u64.u32 %rd1, %r3; cvta.shared.u64 %rd2, %rd1; st.u32 [%rd2], 0;": FINE,
 }

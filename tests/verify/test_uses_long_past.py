@@ -111,7 +111,9 @@ def happens(ptx: str) -> str:
     """What the simulator finds in one of several orders."""
     for seed in range(8):
         try:
-            launch(ptx, "k", grid=2, arguments=(np.uint32(0),), options=Options("random", seed, 9000, trace=False, rules="documents"))
+            launch(
+                ptx, "k", grid=2, arguments=(np.uint32(0),), options=Options("random", seed, 9000, trace=False, rules="documents")
+            )
         except SimulationError as error:
             return error.kind
     return ""

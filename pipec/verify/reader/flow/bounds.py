@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.definitions import MOST_FOLLOWED, WORDS, Definition, Definitions
 from pipec.verify.reader.flow.graph import EXIT, Graph
-from pipec.verify.reader.flow.intervals import ANYTHING, Interval, applied, between, compared, number, union, widened
+from pipec.verify.reader.flow.intervals import ANYTHING, Interval, applied, between, compared, number, union, variable_of, widened
 from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.operations import operation
@@ -151,7 +151,7 @@ class Bounds:
         alignment, operands = 0, [self._value(word, at, held) for word in words]
         self.depth -= 1
         for one in operands:
-            alignment = self.graph.kernel.alignments[one[0]] if one[0] else alignment
+            alignment = self.graph.kernel.alignments[variable_of(one[0])] if one[0] else alignment
         found = applied(op, operands, alignment)
         if self.taken and op.name in _SUMS and not self.taken.isdisjoint(words):
             found = self._less(found, row, held)
@@ -199,8 +199,14 @@ class Bounds:
             return False
         if op.name in ("or", "xor"):
             one, other = (self._value(word, at, held) for word in words)
-            return not one[0] and 0 <= other[1] and other[2] < one[3] or not other[0] and 0 <= one[1] and one[2] < other[3]
+            return self._has_room(one, other) or self._has_room(other, one)
         return op.name in ("add", "sub") or op.name == "shl" and 0 <= self.definitions.literals.get(words[1], -1) < 32
+
+    def _has_room(self, one: Interval, other: Interval) -> bool:
+        """Whether two numbers have no bit in common, as the other one lies below all bits of the first."""
+        root, _, _, step = one
+        room = min(step, self.graph.kernel.alignments[variable_of(root)]) if root else step
+        return not other[0] and 0 <= other[1] and other[2] < room
 
     def _held(self, place: int) -> list[Interval]:
         """What is followed, in front of an instruction."""

@@ -2,7 +2,8 @@
 
 An interval stands for the bits of a register: it holds one of the numbers, modulo 2^32 or 2^64. `step`: a power of two of which all of
 them are multiples. `root`: the variable in shared memory from which the number is a distance; empty for a number by itself, which may be
-the address of anything, too.
+the address of anything, too. With `_MAPPED` behind it, the number is the address of the place in some CTA, or a generic one: two of these
+may be as far from the variable, and be different numbers.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +17,17 @@ Rule = Callable[[Sequence[Interval], Operation, int], Interval | None]
 
 _SIZE, _HALF = 1 << 32, 1 << 31
 _OF_ZERO = 1 << 40  # its step
+_MAPPED = "'"
 _ANY = {bits: ("", 0, (1 << bits) - 1, 1) for bits in (32, 64)}
 ANYTHING: Interval = _ANY[64]
 
 
 def number(value: int) -> Interval:
     return ("", value, value, value & -value or _OF_ZERO) if -_HALF <= value < _SIZE else ANYTHING
+
+
+def variable_of(root: str) -> str:
+    return root.removesuffix(_MAPPED)
 
 
 def between(low: int, high: int) -> Interval:
@@ -116,6 +122,8 @@ def _made(root: str, low: int, high: int, step: int, bits: int) -> Interval | No
 
 def _moved(operands: Sequence[Interval], op: Operation, alignment: int) -> Interval | None:
     (one,) = operands
+    if op.how == "cvta":
+        return _mapped(operands, op, alignment) or one
     if one[0] or op.width == op.to:
         return one
     return _extended(one, op) if op.width < op.to else _made(*one, op.to)
@@ -136,7 +144,7 @@ def _added(operands: Sequence[Interval], op: Operation, alignment: int) -> Inter
 
 def _subtracted(operands: Sequence[Interval], op: Operation, alignment: int) -> Interval | None:
     one, other = operands
-    if other[0] and one[0] != other[0]:
+    if other[0] and (one[0] != other[0] or other[0].endswith(_MAPPED)):
         return None
     return _made("" if other[0] else one[0], one[1] - other[2], one[2] - other[1], min(one[3], other[3]), op.to)
 
@@ -179,7 +187,7 @@ def _and(operands: Sequence[Interval], op: Operation, alignment: int) -> Interva
         # What is cleared lies below the alignment, as in the distance.
         kept = other[1] - _SIZE if op.width == 32 and other[1] >= _HALF else other[1]
         cleared = ~kept
-        if other[1] != other[2] or not 0 <= cleared < alignment or cleared & cleared + 1:
+        if other[0] or other[1] != other[2] or not 0 <= cleared < alignment or cleared & cleared + 1:
             return None
         return root, low & kept, high & kept, max(step, cleared + 1)
     if op.width != 32:
@@ -257,7 +265,8 @@ def _selected(operands: Sequence[Interval], op: Operation, alignment: int) -> In
 
 def _mapped(operands: Sequence[Interval], op: Operation, alignment: int) -> Interval | None:
     """A place in another CTA: there it is as far from the variable."""
-    return operands[0] if operands[0][0] else None
+    root, *rest = operands[0]
+    return (variable_of(root) + _MAPPED, *rest) if root else None
 
 
 _RULES: dict[str, Rule] = {

@@ -13,10 +13,11 @@ from pipec.record import record
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.bounds import LANES, Bounds
 from pipec.verify.reader.flow.graph import EXIT, Graph
+from pipec.verify.reader.flow.intervals import variable_of
 from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.opcodes import Kind
 
-_TYPE = re.compile(r"\.[a-z]+(\d+)(x2)?\Z")
+_TYPE = re.compile(r"\.(?:[bsuf]|bf)(\d+)(x2)?\Z")
 _VECTOR = re.compile(r"\.v(\d)")
 _PLACE = re.compile(r"\[\s*([%$\w]+)\s*(?:([+-])\s*(-?\w+)\s*)?\]")
 _SPACES = frozenset({"shared", "shared::cta", "shared::cluster", "global", "local", "param", "const"})
@@ -61,7 +62,7 @@ def check_overwritten(graph: Graph, places: Places, block: tuple[int, int, int],
         elif (one := bounds.at(name, at, _rows(opcode) if stores and opcode[:8] == "stmatrix" else LANES)) is None:
             continue
         elif one[0]:
-            start = graph.kernel.shared[one[0]] + by
+            start = graph.kernel.shared[variable_of(one[0])] + by
             spans = [(start + one[1], start + one[2] + size, one[1] == one[2])]
         elif stores and (not generic or bounds.leads_to_variable(name)):
             spans = [(0, _ANYTHING, False)]

@@ -36,7 +36,7 @@ def operation(opcode: str) -> Operation | None:
     if name in ("min", "max") and middle == ["relu"]:
         return Operation(name, "relu", width, signed, width)
     if name == "cvta":
-        return Operation("mov", "", 64, False, 64)
+        return Operation("mov", name, 64, False, 64)
     if name == "setp" and len(middle) == 1 and middle[0] in _COMPARISONS:
         return Operation(name, middle[0], width, signed, 1)
     if name in ("mul", "mad") and middle in (["lo"], ["wide"], ["hi"]):
