@@ -201,8 +201,8 @@ class Configuration:
         self.need(process, number >= 0, "a wait for a phase long past")
         self.waited[use.ring, process] |= 1 << number
         if use.ring in self.seen:
-            uses, *rest = self.seen[use.ring]
-            self.seen[use.ring] = uses | 1 << number, *rest
+            uses, by, lost = self.seen[use.ring]
+            self.seen[use.ring] = uses | 1 << number, by, lost
         return number
 
     def waiting_before(self, ring: int, use: int) -> tuple[int, ...]:

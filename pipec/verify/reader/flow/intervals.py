@@ -265,8 +265,8 @@ def _selected(operands: Sequence[Interval], op: Operation, alignment: int) -> In
 
 def _mapped(operands: Sequence[Interval], op: Operation, alignment: int) -> Interval | None:
     """A place in another CTA: there it is as far from the variable."""
-    root, *rest = operands[0]
-    return (variable_of(root) + _MAPPED, *rest) if root else None
+    root, low, high, step = operands[0]
+    return (variable_of(root) + _MAPPED, low, high, step) if root else None
 
 
 _RULES: dict[str, Rule] = {
