@@ -146,8 +146,10 @@ def _nvjitlink(ptx: str, arch: str) -> _Outcome:
     from cuda.bindings import nvjitlink
 
     data = ptx.encode()
+    # Not from its cache, beside which pipec has one of its own: what comes from there may have no log.
+    options = [f"-arch={arch}", "-verbose", "-lineinfo", "-no-cache"]
     try:
-        handle = nvjitlink.create(3, [f"-arch={arch}", "-verbose", "-lineinfo"])
+        handle = nvjitlink.create(len(options), options)
     except nvjitlink.nvJitLinkError as error:  # a target newer than the library
         return _Outcome(version, None, f"ptxas fatal : unsupported arch {arch}: {error}")
     try:
