@@ -99,6 +99,13 @@ PROVED = {
 }
 
 
+# What the first thread does, while another one signals: nothing that a barrier counts, and what is assumed then.
+UNCOUNTED = {
+    "no bytes are announced": "mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 [%r3], 0;",
+    "no bytes are copied": "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r4], [word], 0, [%r3];",
+}
+
+
 REFUSED = {
     "only the block has met": (BEGIN.replace(f"{RELAXED} {WAIT}", "bar.sync 0;"), SIGNAL, END),
     "a signal before the wait": (BEGIN.replace(WAIT, "bar.sync 0;"), SIGNAL, f"{WAIT} {END}"),
@@ -136,6 +143,19 @@ def test_what_a_proof_shows_of_peers(signal: str, waited: str, kinds: list[str])
     # Whoever states less than is needed, or more, is refused.
     with pytest.raises(Refused, match="assumptions"):
         accept(ptx.replace(WAITED, waited), Proof(found.certificate, ("peers: 1",) if not kinds else ()))
+
+
+@pytest.mark.parametrize("first", [*UNCOUNTED.values(), ""], ids=[*UNCOUNTED, "nothing"])
+def test_a_signal_that_is_not_counted(first: str) -> None:
+    ptx = (
+        text(BEGIN, first, "")
+        .replace("  @%p0 bra END;", "  @%p0 bra SECOND;")
+        .replace(".align 4 .b32 word", ".align 16 .b32 word")
+    )
+    ptx = ptx.replace("END:", f"bra END; SECOND: setp.ne.u32 %p4, %r0, 1; @%p4 bra END;\n {SIGNAL}\nEND:")
+    found = judge(ptx, "k")
+    assert found.certificate is not None and found.network is not None, found.why
+    assert [one.kind for one in found.network.assumptions] == (["peers"] if first else [])
 
 
 def test_an_example_without_one_of_its_waits() -> None:

@@ -171,6 +171,9 @@ CHANGING = {
     f"mov.u64 %rd1, tile; cvta.shared.u64 %rd2, %rd1; sub.u64 %rd2, %rd2, %rd1; cvt.u32.u64 %r3, %rd2; {LATER}": ASSUMED,
     "and.b32 %r3, %r0, 1; mad.lo.u32 %r3, %r3, 4, bar; cvt.u64.u32 %rd1, %r3; cvta.shared.u64 %rd2, %rd1; st.u32 [%rd2], 0;": REFUSED,
     "and.b32 %r3, %r0, 1; mad.lo.u32 %r3, %r3, 4, tile; cvt.u64.u32 %rd1, %r3; cvta.shared.u64 %rd2, %rd1; st.u32 [%rd2], 0;": FINE,
+    "cvt.u64.u32 %rd1, %r2; cvta.shared.u64 %rd2, %rd1; st.u32 [%rd2], 0;": ASSUMED,
+    "mov.u64 %rd1, bar; cvta.shared.u64 %rd2, %rd1; st.shared.u64 [tile], %rd2; ld.shared.u64 %rd3, [tile]; st.u32 [%rd3], 0;": ASSUMED,
+    "mov.u64 %rd1, bar; cvta.shared.u64 %rd2, %rd1; ld.param.u32 %r3, [n]; cvt.u64.u32 %rd3, %r3; st.u32 [%rd3], 0;": FINE,
 }
 COPY, FILLS = "cp.async.bulk.shared", "global.mbarrier::complete_tx::bytes"
 # By the place to which a copy of 32 bytes goes that no walk follows, as for `.shared::cta`.
@@ -252,6 +255,14 @@ def test_a_store_through_an_address_that_changes(access: str) -> None:
     assert known_of(before) == (FINE if CHANGING[access] == FINE else ASSUMED)
     if "bra " not in access:
         assert known_of(TEXT.replace("  mbarrier.init", f"  {access}\n  mbarrier.init")) == FINE
+
+
+@pytest.mark.parametrize(("again", "known"), [("", FINE), ("setp.eq.u32 %p4, %r0, 1;", ASSUMED)])
+def test_another_predicate_of_the_same_name(again: str, known: str) -> None:
+    """In front of the initialisation, in the same place of the text."""
+    store = f"  setp.eq.u32 %p4, %r0, 0; {again} @%p4 st.shared.b32 [%r1], 0; setp.eq.u32 %p5, %r0, 0; "
+    store += "setp.eq.u32 %p4, %r0, 0; @%p4 mbarrier.init" if again else "@%p4 mbarrier.init"
+    assert known_of(TEXT.replace("  @%p0 bra READY;\n", "").replace("  mbarrier.init", store)) == known
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.ptx")), ids=lambda path: path.stem)

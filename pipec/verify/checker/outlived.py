@@ -13,16 +13,17 @@ from pipec.verify.network import Arrive, Network
 
 
 def signalled(network: Network) -> frozenset[int]:
-    """The rings whose barriers threads of other CTAs signal later than they ask for it, or without a meeting behind it."""
+    """The rings whose barriers threads of other CTAs signal later than they ask for it, or without a meeting behind it. Empty, too, if such
+    a signal is nothing that the barrier counts, as a copy of 0 bytes: no use tells that it has come."""
     lines = _lines(network)
-    if not lines:
-        return frozenset()
-    return frozenset(
-        action.use.ring
+    signals = [
+        action
         for process in network.processes
         for state in process.states
         if isinstance(action := state.action, Arrive) and state.line in lines and any(by != at for by, at in action.targets)
-    )
+    ]
+    counted = all(one.count or one.expects or one.delivers for one in signals)
+    return frozenset(one.use.ring for one in signals) if counted else frozenset()
 
 
 def _lines(network: Network) -> set[int]:

@@ -15,7 +15,7 @@ from pipec.verify.reader.flow.graph import EXIT, Graph
 from pipec.verify.reader.flow.intervals import ANYTHING, Interval, applied, between, compared, number, union, variable_of, widened
 from pipec.verify.reader.text.lexical import integer
 from pipec.verify.reader.text.opcodes import Kind
-from pipec.verify.reader.text.operations import operation
+from pipec.verify.reader.text.operations import Operation, operation
 
 _HALF = 1 << 31
 LANES = 32
@@ -85,8 +85,8 @@ class Bounds:
         held = self._held(place)
         return self._value(name, place, held if lanes == LANES else [held[0], between(0, lanes - 1), *held[2:]])
 
-    def leads_to_variable(self, name: str) -> bool:
-        """Whether an address is made of that of a variable in shared memory, however."""
+    def may_lead_to_variable(self, name: str) -> bool:
+        """Whether a generic address may be made of that of a variable in shared memory, however: not if it is made of parameters alone."""
         work, seen, only = [name], set[str](), self.definitions.only
         while work:
             one = work.pop()
@@ -95,8 +95,15 @@ class Bounds:
             if one not in seen:
                 seen.add(one)
                 rows = [only[one]] if one in only else self.definitions.several.get(one, [])
+                if any(self._brings_back(*row[:2]) for row in rows):
+                    return True
                 work += [word for row in rows for word in row[2]]
         return False
+
+    def _brings_back(self, at: int, op: Operation | None) -> bool:
+        """Whether an instruction may give an address in shared memory: of a number, or one that has been in memory."""
+        opcode = self.graph.code.opcodes[at]
+        return opcode.startswith("cvta.shared") or op is None and not opcode.startswith("ld.param")
 
     def _made_of(self, names: set[str]) -> set[str]:
         """These registers, and those with one definition that are made of them."""

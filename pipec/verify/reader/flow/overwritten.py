@@ -64,7 +64,7 @@ def check_overwritten(graph: Graph, places: Places, block: tuple[int, int, int],
         elif one[0]:
             start = graph.kernel.shared[variable_of(one[0])] + by
             spans = [(start + one[1], start + one[2] + size, one[1] == one[2])]
-        elif stores and (not generic or bounds.leads_to_variable(name)):
+        elif stores and (not generic or bounds.may_lead_to_variable(name)):
             spans = [(0, _ANYTHING, False)]
         else:
             continue
@@ -163,7 +163,11 @@ def _by_the_same(graph: Graph, at: int, init: int) -> bool:
     if graph.place[at] != graph.place[init]:
         return False
     one, other = graph.code[at], graph.code[init]
-    return other.predicate is None or (one.predicate, one.negated) == (other.predicate, other.negated)
+    if other.predicate is None:
+        return True
+    changes = graph.definitions(other.predicate)
+    same = (one.predicate, one.negated) == (other.predicate, other.negated)
+    return same and not any(min(at, init) < change < max(at, init) for change in changes)
 
 
 def _stores(graph: Graph, at: int) -> bool:
