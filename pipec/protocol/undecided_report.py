@@ -39,7 +39,8 @@ _BOUND_WHAT_IS_READ = (
     "and count turns rounded up by `ceildiv`, which does not wrap"
 )
 _COUNT_THE_TURNS = (
-    "count its turns by a `for` whose range is known before it: for the K blocks from `first` to `last` of all tiles, "
+    "count its turns by a `for` whose range is known before it, in the same words in all roles: "
+    "for the K blocks from `first` to `last` of all tiles, "
     "`for t in range(first // steps, ceildiv(last, steps)):`, and in it "
     "`for k in range(max(first, t * steps), min(last, t * steps + steps)):`"
 )
