@@ -1,6 +1,7 @@
 """Why a protocol is neither proved nor refuted, in terms of the source: which wait of which role was not decided."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 
 from pipec.diag.catalogue.stages import protocol as messages
@@ -149,13 +150,24 @@ def _read(kernel: Kernel) -> Iterator[tree.ReadElement]:
 
 
 def _computed_with(kernel: Kernel) -> Iterator[tree.ReadElement]:
-    """What is read where something is added to it, or it is multiplied: that may wrap. First in what a role decides by: it may wrap in a
-    coordinate, too, but that decides nothing."""
-    for asked in (_decided_by, expressions):
-        made = (each for role in kernel.roles for each in asked(role) if isinstance(each, tree.Binary))
-        for each in made:
-            if each.operator in ("+", "-", "*"):
-                yield from (part for part in subexpressions(each) if isinstance(part, tree.ReadElement))
+    """What is read where something is added to it, or it is multiplied: that may wrap. First in what a role decides by, also under a
+    name: it may wrap in a coordinate, too, but that decides nothing."""
+    for asked, under_names in ((_decided_by, False), (_decided_by, True), (expressions, False)):
+        for role in kernel.roles:
+            named = _named(role) if under_names else {}
+            made = (each for each in asked(role) if isinstance(each, tree.Binary) and each.operator in ("+", "-", "*"))
+            for part in (part for each in made for part in subexpressions(each)):
+                if isinstance(part, tree.ReadElement):
+                    yield part
+                elif isinstance(part, tree.ReadVariable) and part.variable in named:
+                    yield named[part.variable]
+
+
+def _named(role: Role) -> dict[tree.Variable, tree.ReadElement]:
+    """What is read, by the variables that hold nothing else."""
+    assigned = [one for one in operations(role) if isinstance(one, tree.Assign)]
+    times = Counter(one.variable for one in assigned)
+    return {one.variable: one.value for one in assigned if isinstance(one.value, tree.ReadElement) and times[one.variable] == 1}
 
 
 def _decided_by(role: Role) -> Iterator[tree.Expression]:
