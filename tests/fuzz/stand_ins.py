@@ -322,16 +322,17 @@ def run_roles(
     return run
 
 
+class _Tensor:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getitem__(self, place: Any) -> Place:
+        row, column = place if isinstance(place, tuple) else (place, 0)
+        return Place(self.name, int(row), int(column))
+
+
 def _names(role: _Role, sizes: Mapping[str, int], ints: Mapping[str, list[int]]) -> dict[str, Any]:
     run = role.run
-
-    class Tensor:
-        def __init__(self, name: str) -> None:
-            self.name = name
-
-        def __getitem__(self, place: Any) -> Place:
-            row, column = place if isinstance(place, tuple) else (place, 0)
-            return Place(self.name, int(row), int(column))
 
     def numbers(*bounds: int) -> Iterator[Int]:
         for passed, number in enumerate(range(*map(int, bounds))):
@@ -402,4 +403,4 @@ def _names(role: _Role, sizes: Mapping[str, int], ints: Mapping[str, list[int]])
         "fill": lambda value, *_: Value(None, value), "role_warp": lambda: Int(0),
         "registers": lambda value: value,
     }  # fmt: skip
-    return names | {name: Tensor(name) for name in run.tensors}
+    return names | {name: _Tensor(name) for name in run.tensors}
