@@ -21,12 +21,13 @@ from pipec.verify.terms import Apply, Atom, Choose, Floor, Linear, Product, Symb
 
 _MOST_SIZES = 60
 _MOST_STEPS = 12_000  # of all runs
-# Alike, different from their neighbours, ascending, and in no order.
+# Alike, different from their neighbours, ascending, in no order, and some of them negative.
 _NUMBERS: tuple[Callable[[int], int], ...] = (
     lambda place: 1,
     lambda place: place % 3,
     lambda place: place,
     lambda place: (place * 7 + 3) % 5,
+    lambda place: place % 3 - 1,
 )
 
 
