@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from pipec.interface import DimensionParameter, KernelInterface, ScalarParameter
 from pipec.record import replace
 from pipec.verify.condition_text import condition_words
-from pipec.verify.conditions import GRID, condition_data, functions_in, launchable, met
-from pipec.verify.network import Network, Test
+from pipec.verify.conditions import GRID, condition_data, launchable, met
 from pipec.verify.terms import Formula, Linear, Symbol, atom, substituted
 
 # Why a condition is not required of a launch.
 UNASKED = "the proof needs a condition that no launch can check"
 FEW_SIZES = "arithmetic may wrap at 32 bits at usual sizes; that none does is known for `{}` only"
-FROM_MEMORY = "what is read here may be a number near 2^31, and arithmetic on it wrap at 32 bits"
 USUAL = 100  # a typical large size
 
 
@@ -40,15 +38,7 @@ def _empties(condition: Formula, names: frozenset[str]) -> bool:
     return not met(condition, dict.fromkeys(names, USUAL))
 
 
-def asks_memory(network: Network) -> bool:
-    """Whether a test depends on a number read from memory."""
-    asked = [state.action.condition for one in network.processes for state in one.states if isinstance(state.action, Test)]
-    return any(name.startswith("ld.") for condition in asked for name, _ in functions_in(condition))
-
-
 def why_unasked(interface: KernelInterface, assumed: Sequence[Formula]) -> str:
-    if any(name.startswith("ld.") for one in assumed for name, _ in functions_in(one)):
-        return FROM_MEMORY
     names, conditions = _in_words_of_launches(interface, assumed)
     few = next((one for one in conditions if launchable(one, names) and _empties(one, names)), None)
     return UNASKED if few is None else FEW_SIZES.format(condition_words(few))

@@ -23,14 +23,15 @@ from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Unreadable
+from pipec.verify.reader.processes.fitting import adds_up
 from pipec.verify.reader.read import Reading, readings_of
 from pipec.verify.reader.text.interface import facts_of
 from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE
 from pipec.verify.terms import Formula
 
 _BRIEF = 300_000  # steps
+_BRIEFEST = 40_000  # where loaded numbers are added up: what is not proved soon, mostly is not without assuming that they fit
 _LEAST = 100_000  # of a reading, where the earlier ones have taken all steps: what is proved there mostly takes less
-_ENDED = _BRIEF // 2  # a search that has taken no more has not been cut off
 
 
 @record
@@ -96,22 +97,22 @@ def judge(
     ended: set[Reading] = set()
     first_begun = steps_so_far()
     try:
-        for reading, brief in _each_with_effort(readings_of(ptx, kernel), ended):
+        for reading, steps in _each_with_effort(readings_of(ptx, kernel), ended):
             if most is not None and first is not None and steps_so_far() - first_begun > 2 * most:
                 break
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(before or first):
-                break
-            if earlier.lacks_it_again and not reading.arithmetic.as_read:
+                continue
+            if earlier.lacks_it_again and not (reading.arithmetic.as_read or reading.fitting):
                 continue  # the others fold up more or less of a number, which does not bound what is read from memory
             proof = None if reading in looked_at else _folded(reading, sides, asked)
             looked_at.add(reading)
             begun = steps_so_far()
-            left = _BRIEF if brief else max(_LEAST, BUDGETS["all proof steps"].limit - (begun - first_begun))
+            left = steps or max(_LEAST, BUDGETS["all proof steps"].limit - (begun - first_begun))
             left = left if most is None else min(left, most)
             effort = None if left >= BUDGETS["proof steps"].limit else Effort(combinations=left)
-            found = proof or _judged(reading, sides, launches, earlier, effort, counting=not brief, any_conditions=reading.others)
-            if steps_so_far() - begun < _ENDED:
+            found = proof or _judged(reading, sides, launches, earlier, effort, counting=not steps, any_conditions=reading.others)
+            if 2 * (steps_so_far() - begun) < left:
                 ended.add(reading)
             if found.certificate is not None and asked(found.certificate.assumes):
                 found = _accepted(found, reading)
@@ -119,11 +120,9 @@ def judge(
                     return found
             if reading.others and found.certificate is not None and not all(map(askable_formula, found.certificate.assumes)):
                 conditional = conditional or reading
-            if reading.arithmetic.as_read:
-                # The condition that a proof would need is more informative than that there is none.
-                first = found if found.deadlock is not None or first is None or first.certificate is None else first
-                break
-            first = first or found
+            # (The condition that a proof would need is more informative than that there is none.)
+            if first is None or reading.arithmetic.as_read and (found.deadlock is not None or first.certificate is None):
+                first = found
             if found.by_memory is not None or found.deadlock is not None and found.deadlock.wraps is None:
                 break
     except Unreadable as why:
@@ -136,23 +135,24 @@ def judge(
     return first
 
 
-def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) -> Iterator[tuple[Reading, bool]]:
-    """The readings, the first ones briefly if one for launches of few blocks or with loaded numbers whole follows: walks over
-    tiles, and bounds that are loaded, that are said in different ways are the same numbers only there, and whoever asks no more of a launch
-    than the first readings do is found soon. `ended`: readings whose search has come to its end by itself."""
+def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) -> Iterator[tuple[Reading, int]]:
+    """The readings, with the steps that one may take, or 0 for what is left of all: the first ones briefly if one for launches of few
+    blocks or with loaded numbers whole follows: walks over tiles, and bounds that are loaded, that are said in different ways are the same
+    numbers only there, and whoever asks no more of a launch than the first readings do is found soon. `ended`: readings whose search has
+    come to its end by itself."""
     brief: list[Reading] = []
     for reading in readings:
         of = reading.arithmetic
-        if of.limit == LIMITS[0] and not (of.as_read or reading.sums) and (of.loads or of.placed and not of.near):
+        if of.limit == LIMITS[0] and not (of.as_read or reading.fitting) and (of.loads or of.placed and not of.near):
             brief.append(reading)
-            yield reading, True
+            yield reading, _BRIEFEST if adds_up(reading.network) else _BRIEF
             continue
-        yield reading, False
-        if reading.sums:
+        yield reading, 0
+        if reading.fitting:
             continue  # where these do not help, what is left of the earlier ones comes behind others
         for earlier in reversed(brief):
             if earlier not in ended:
-                yield earlier, False
+                yield earlier, 0
         brief.clear()
 
 

@@ -1,22 +1,18 @@
 """Why a protocol is neither proved nor refuted, in terms of the source: which wait of which role was not decided."""
 
 import re
-from collections import Counter
-from collections.abc import Iterator
 
 from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message
 from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
-from pipec.kir.ir import Branch, Kernel, Role, run_once
-from pipec.kir.plan.roles import expressions, operations
-from pipec.kir.walk import nodes, subexpressions
-from pipec.protocol.conditions import FROM_MEMORY, asks_memory
+from pipec.kir.ir import Kernel, run_once
+from pipec.kir.plan.roles import operations
 from pipec.protocol.explain import Places, Report, times
 from pipec.protocol.judge import Judgement
 from pipec.protocol.search.known import WRAPS
 from pipec.protocol.search.undecided import STUCK, TOO_LONG, TOO_MANY, UNEVEN
-from pipec.protocol.undecided_loops import CountingOn, counting_on, leaping
+from pipec.protocol.undecided_loops import counting_on, leaping
 from pipec.protocol.undecided_votes import by_votes
 from pipec.record import record
 from pipec.sema import tree
@@ -34,11 +30,10 @@ _GIVEN_UP = {
     UNEVEN: "a pipeline seems to be filled more often than it is given back, but no sizes were found at which it is",
     OUTCOME_NOT_KNOWN: "at some step of the proof it is not known whether this condition holds",
 }
-_SAME_BOUNDS = "let the loops of both sides have the same bounds"
-_BOUND_WHAT_IS_READ = (
-    "bound what is read from both sides, `min(max({}, 0), N)` with a size N, "
-    "and count turns rounded up by `ceildiv`, which does not wrap"
+_WITHIN_A_SIZE = (
+    "decide by numbers that a size bounds, as it does the variable of a `range`, and not by what the turns of a loop add up"
 )
+_SAME_BOUNDS = "let the loops of both sides have the same bounds"
 _COUNT_THE_TURNS = (
     "count its turns by a `for` whose range is known before it, in the same words in all roles: "
     "for the K blocks from `first` to `last` of all tiles, "
@@ -49,7 +44,9 @@ _DEAL_THE_TILES_OUT = (
     "deal each group's tiles out from a start of their own, `for t in range((block.x - before) % grid.x, tiles, grid.x):` "
     "with `before` tiles in the groups before it"
 )
-_NO_LESS_THAN_NOTHING = f"let it be no less than 0 in all roles, `max({{}}, 0)`, or {_DEAL_THE_TILES_OUT}"
+_NEGATIVE_ALIKE = (
+    "treat numbers below 0 alike in all roles: clamp what is read to at least 0, `max(..., 0)`, in all of them or in none"
+)
 _POSITION_IN_THE_GRID = (
     "let the turn be the block's number along axes of the grid, `block.z` of `grid.z` turns, "
     "and let each position along the others have a counter of its own, `counters[block.x, block.y]`"
@@ -88,19 +85,10 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
         met = _by_memory(Report(ptx, kernel, interface, found.network, found.by_memory))
         if met is not None:
             return messages.NotDecided(kernel=kernel.name, tried="", why=met.why, advice=met.advice, at=met.at, others=met.others)
-    counting = None if found.deadlock is not None or why not in (*_GIVEN_UP, WRAPS, FROM_MEMORY) else counting_on(kernel)
+    counting = None if found.deadlock is not None or why not in (*_GIVEN_UP, WRAPS) else counting_on(kernel)
     if counting is not None:
-        stop = _counting(counting)
-        return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=stop.why, advice=stop.advice, at=stop.at)
-    read = next((each for reads in (_computed_with(kernel), _read(kernel)) for each in reads), None)
-    if read is not None and (why == FROM_MEMORY or why == WRAPS and found.network is not None and asks_memory(found.network)):
-        return messages.NotDecided(
-            kernel=kernel.name,
-            tried=found.tried,
-            why=FROM_MEMORY,
-            advice=_BOUND_WHAT_IS_READ.format(read.span.text()),
-            at=read.span,
-        )
+        why = "it counts on where it has ended in the turn before of the loop around it, and it is not shown that all roles get equally far"
+        return messages.NotDecided(kernel=kernel.name, tried=found.tried, why=why, advice=_DEAL_THE_TILES_OUT, at=counting.span)
     unknown = by_votes(kernel, ends=not why.endswith(MAY_LOOP)) if found.deadlock is None else None
     if unknown is not None:
         return unknown
@@ -121,15 +109,6 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
     return messages.NotDecided(kernel=kernel.name, tried=tried, why=stop.why, advice=advice, at=stop.at, others=stop.others)
 
 
-def _counting(found: CountingOn) -> _Stop:
-    """What keeps roles from getting equally far in a loop that counts on from group to group."""
-    if found.negative is None:
-        why = "it counts on where it has ended in the turn before of the loop around it, and it is not shown that all roles get equally far"
-        return _Stop(why, found.loop.span, _DEAL_THE_TILES_OUT)
-    why = "this may be negative, what counts on from it then goes back, and it is not shown that all roles get equally far"
-    return _Stop(why, found.negative.span, _NO_LESS_THAN_NOTHING.format(found.negative.span.text()))
-
-
 def _not_followed(kernel: Kernel) -> tuple[str, str]:
     """Why it is not shown that a turn comes, and what could be done: the reader follows one turn of each block."""
     turns = [(role, one) for role in kernel.roles for one in operations(role) if isinstance(one, tree.AwaitTurn)]
@@ -145,39 +124,6 @@ def _not_followed(kernel: Kernel) -> tuple[str, str]:
     return "waits until memory holds something, and it is not shown that it comes to that", _POSITION_IN_THE_GRID
 
 
-def _read(kernel: Kernel) -> Iterator[tree.ReadElement]:
-    return (each for role in kernel.roles for each in expressions(role) if isinstance(each, tree.ReadElement))
-
-
-def _computed_with(kernel: Kernel) -> Iterator[tree.ReadElement]:
-    """What is read where something is added to it, or it is multiplied: that may wrap. First in what a role decides by, also under a
-    name: it may wrap in a coordinate, too, but that decides nothing."""
-    for asked, under_names in ((_decided_by, False), (_decided_by, True), (expressions, False)):
-        for role in kernel.roles:
-            named = _named(role) if under_names else {}
-            made = (each for each in asked(role) if isinstance(each, tree.Binary) and each.operator in ("+", "-", "*"))
-            for part in (part for each in made for part in subexpressions(each)):
-                if isinstance(part, tree.ReadElement):
-                    yield part
-                elif isinstance(part, tree.ReadVariable) and part.variable in named:
-                    yield named[part.variable]
-
-
-def _named(role: Role) -> dict[tree.Variable, tree.ReadElement]:
-    """What is read, by the variables that hold nothing else."""
-    assigned = [one for one in operations(role) if isinstance(one, tree.Assign)]
-    times = Counter(one.variable for one in assigned)
-    return {one.variable: one.value for one in assigned if isinstance(one.value, tree.ReadElement) and times[one.variable] == 1}
-
-
-def _decided_by(role: Role) -> Iterator[tree.Expression]:
-    """Conditions, and what is assigned to variables, the bounds of loops among them, with all subexpressions."""
-    for block in role.blocks:
-        yield from (part for one in block.operations if isinstance(one, tree.Assign) for part in nodes(one))
-        if isinstance(block.terminator, Branch):
-            yield from subexpressions(block.terminator.condition)
-
-
 def _by_memory(report: Report) -> _Stop | None:
     """What happens if memory holds certain numbers: a wait that never ends, or a stage that is never given back."""
     when = f"{report.when()}, if memory can hold that"
@@ -187,13 +133,20 @@ def _by_memory(report: Report) -> _Stop | None:
         if row is None or pipeline is None:
             return None
         filled, given = times(report.deadlock.filled), times(report.deadlock.given)
-        return _Stop(f"filled {filled} and given back {given}{when}", pipeline.span, _equal_loops(report, row))
+        return _Stop(f"filled {filled} and given back {given}{when}", pipeline.span, _alike(report, row))
     blocked = report.blocked_roles()
     if not blocked:
         return None
     first, *others = [one for one in blocked if not one.at_end] or blocked
     why = f"`{first.role}` waits for ever for {report.awaited(first.row)}{when}"
-    return _Stop(why, first.at, _equal_loops(report, first.row), tuple(one.at for one in others))
+    return _Stop(why, first.at, _alike(report, first.row), tuple(one.at for one in others))
+
+
+def _alike(report: Report, row: BarrierRange) -> str:
+    """What to do about numbers in memory of which the roles make different ones."""
+    if any(number < 0 for _, _, number in report.deadlock.memory):
+        return _NEGATIVE_ALIKE
+    return _equal_loops(report, row)
 
 
 def _where(report: Report, found: Judgement, network: Network) -> _Stop | None:
@@ -212,8 +165,10 @@ def _where(report: Report, found: Judgement, network: Network) -> _Stop | None:
         return _Stop(why, first.at, _equal_loops(report, first.row), tuple(one.at for one in others))
     if found.standing and (role := network.processes[found.standing[0].process].role):
         came = f"{_GIVEN_UP.get(found.why, found.why)}; it had come to this condition of role `{role}`"
-        why = f"a variable of `{role}` may leave 32 bits in this loop or behind it" if found.why == WRAPS else came
-        return _Stop(why, report.places.span(found.standing[0].line))
+        at = report.places.span(found.standing[0].line)
+        if found.why == WRAPS:
+            return _Stop(f"a variable of `{role}` may leave 32 bits in this loop or behind it", at, _WITHIN_A_SIZE)
+        return _Stop(came, at)
     return None
 
 

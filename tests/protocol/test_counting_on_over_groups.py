@@ -66,7 +66,17 @@ for g in range(G):
         tile += grid.x
     tile -= tiles
 """
-WORDS = {"triton": TRITON, "ends": ENDS, "while": WHILE, "left": LEFT}
+LARGER = """
+tile = block.x
+end = 0
+for g in range(G):
+    tiles = ceildiv(load(sizes[g]), 32)
+    while max(tile, end) < end + tiles:
+        {it}
+        tile += grid.x
+    end += tiles
+"""
+WORDS = {"triton": TRITON, "larger": LARGER, "ends": ENDS, "while": WHILE, "left": LEFT}
 IT = {
     "load": "for k in range({depth}):\n            ring.producer_signal_and_step()",
     "work": "for k in range({depth}):\n            ring.consumer_signal_and_step()\n"
@@ -99,12 +109,13 @@ LOADED = "ceildiv(load(depths[g]), 64)"
         ("while", "while", "while", LOADED),
         ("triton", "ends", "while", "3"),
         ("left", "ends", "triton", "3"),
+        ("triton", "larger", "triton", "3"),
     ],
 )
 def test_it_is_proved_and_right(load: str, work: str, save: str, depth: str) -> None:
     text = source(WORDS[load], WORDS[work], WORDS[save], depth=depth)
     program = pipec.compile(text, arch="sm_90a")
-    assert "if what loops add up of numbers in memory fits in 32 bits" in str(program.report)
+    assert "if arithmetic on numbers in memory, and counting up to them, does not wrap around" in str(program.report)
     sizes = np.array([40, 0, 96, 1, 33], np.int32)
     depths = np.array([64, 130, 0, 65, 1], np.int32)
     for timing in ("late", "random", "order"):
@@ -137,9 +148,9 @@ def test_its_neighbour_is_refused(old: str, new: str) -> None:
     assert failed(source(TRITON.replace(old, new), TRITON, TRITON))
 
 
-def test_only_sums_of_loaded_numbers_are_taken_for_granted() -> None:
-    """A counter that a size bounds, or that is compared with one loaded number, is to fit as before."""
-    loop = "tile = block.x\nend = 0\ng = 0\nwhile tile < load(sizes[0]):\n    {it}\n    tile += 1024"
-    other = "g = 0\nend = 0\nfor i in range(ceildiv(load(sizes[0]) - block.x, 1024)):\n    tile = block.x + i * 1024\n    {it}"
-    text = source(loop, loop, other).replace("        for k", "    for k")
-    assert failed(text)
+def test_tiles_that_sizes_count_are_not_followed() -> None:
+    """These are no numbers in memory, and what they add up to may leave 32 bits."""
+    words = TRITON.replace("ceildiv(load(sizes[g]), 32)", "g + M")
+    found = compile_source(Source("k.pipe", source(words, words, words)), Options("sm_90a")).diagnostics
+    assert [one.code for one in found] == ["E0604"]
+    assert "it counts on where it has ended in the turn before" in found[0].labels[0].text

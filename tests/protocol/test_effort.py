@@ -2,7 +2,6 @@
 
 import sys
 from functools import cache
-from pathlib import Path
 from types import FrameType
 
 import pytest
@@ -13,7 +12,22 @@ from pipec.protocol.prove import Undecided, prove
 from pipec.source import Source
 from tests.protocol.right import KINDS, right
 
-WRAPS = Path(__file__).parents[1] / "errors" / "protocol" / "loaded_step_wraps.pipe"
+WRAPS = """kernel copy(x: tensor[f32, M, 32], y: tensor[f32, M, 32], lengths: tensor[i32, B]):
+    grid(4)
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 64, 32]), stages=2)
+
+    role load(warps=1) produces ring:
+        for b in range(block.x, B, 4):
+            for i in range(ceildiv(load(lengths[b]), 64)):
+                with ring.produce() as s:
+                    tma.load(s.x, x[i * 64, 0])
+
+    role work(warps=2) consumes ring:
+        for b in range(block.x, B, 4):
+            for i in range(0, load(lengths[b]), 64):
+                with ring.consume() as s:
+                    store(y[i, 0], s.x)
+"""
 
 _EACH = 3
 _APART = 3  # from what is usual, up and down
@@ -63,9 +77,9 @@ def test_a_search_ends_where_its_steps_do() -> None:
 
 
 def test_what_no_schedule_changes_ends_the_search() -> None:
-    """The first two kinds of schedules lack the same bound, and in some readings a run at small sizes is stuck. (All rounds of all readings
-    took 660,000 steps.)"""
+    """Until numbers in memory are taken to fit, the first two kinds of schedules lack the same bound in all readings. (All rounds of these
+    readings took 660,000 steps.)"""
     before = steps_so_far()
-    state = compile_source(Source(WRAPS.name, WRAPS.read_text(encoding="utf-8")), Options())
-    assert [one.code for one in state.diagnostics] == ["E0604"]
-    assert 0 < steps_so_far() - before < 340_000
+    state = compile_source(Source("wraps.pipe", WRAPS), Options())
+    assert not state.failed
+    assert 0 < steps_so_far() - before < 250_000

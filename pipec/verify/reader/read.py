@@ -21,8 +21,8 @@ from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.answers import check_answers
 from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up
+from pipec.verify.reader.processes.fitting import adds_up, with_numbers_that_fit
 from pipec.verify.reader.processes.ring_liveness import Used
-from pipec.verify.reader.processes.sums import with_sums_that_fit
 from pipec.verify.reader.processes.tensor_memory import check_loops, check_tensor_memory, slots_of
 from pipec.verify.reader.processes.tidy import tidied
 from pipec.verify.reader.processes.together import check_together
@@ -67,17 +67,17 @@ def read(
     as_read: bool = False,
     near: bool = False,
     branches: bool = False,
-    sums: bool = False,
+    fitting: bool = False,
     stated: int | None = None,
 ) -> Network:
     """The network of an entry of the text (the only one, if no name is given). Raises only Unreadable.
 
     `limit`: of arithmetic.LIMITS, or WHOLE, beyond which forms are folded; `as_read`, `near`: see Arithmetic. Each choice gives a sound
-    model of the text. `branches`: with those around others that decide nothing but how much code is executed. `sums`: under the
-    assumption that sums of loaded numbers fit (processes/sums.py). `stated`: how many of the conditions of launches tell the least values
-    of sizes and scalars; all, where it is not given.
+    model of the text. `branches`: with those around others that decide nothing but how much code is executed. `fitting`: under the
+    assumption that arithmetic on loaded numbers does not wrap around (processes/fitting.py). `stated`: how many of the conditions of
+    launches tell the least values of sizes and scalars; all, where it is not given.
     """
-    return reading_of(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, sums=sums, stated=stated).network
+    return reading_of(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, fitting=fitting, stated=stated).network
 
 
 def reading_of(
@@ -88,12 +88,12 @@ def reading_of(
     as_read: bool = False,
     near: bool = False,
     branches: bool = False,
-    sums: bool = False,
+    fitting: bool = False,
     stated: int | None = None,
 ) -> "Reading":
     """The same, with the state for re-reading the text cheaply when launches satisfy further conditions."""
     try:
-        return Reading(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, sums=sums, stated=stated)
+        return Reading(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, fitting=fitting, stated=stated)
     except Unreadable:
         raise
     except RecursionError as error:
@@ -104,17 +104,17 @@ def reading_of(
 
 def readings_of(ptx: str, kernel: str | None = None, *, stated: int | None = None) -> Iterator["Reading"]:
     """Readings with successive limits, as long as that makes a difference, and behind the first one that for launches of few blocks and
-    tiles, those for sums of loaded numbers that fit, and that with loaded numbers whole; then with machine interpretation of numbers; if
-    these make one. `stated`: see `read`."""
+    tiles, those for loaded numbers that are added up and fit, and that with loaded numbers whole; then with machine interpretation of
+    numbers, and last for loaded numbers that fit; if these make one. `stated`: see `read`."""
     read_so = partial(reading_of, ptx, kernel, stated=stated)
     first = read_so()
     yield first
     apart, placed, loads = first.arithmetic.apart, first.arithmetic.placed, first.arithmetic.loads
     if placed:
         yield read_so(near=True)
-    if loads and with_sums_that_fit(first.network) is not first.network:
-        yield read_so(sums=True)
-        yield read_so(WHOLE, near=placed, sums=True)
+    if loads and adds_up(first.network):
+        yield read_so(fitting=True)
+        yield read_so(WHOLE, near=placed, fitting=True)
     if loads:
         yield read_so(WHOLE, near=placed)
     widest = first.arithmetic.widest
@@ -128,6 +128,10 @@ def readings_of(ptx: str, kernel: str | None = None, *, stated: int | None = Non
         yield read_so(WHOLE)
     if apart:
         yield read_so(as_read=True)
+    if loads and not adds_up(first.network):
+        last = read_so(WHOLE, near=placed, fitting=True)
+        if last.network.assumptions != first.network.assumptions:
+            yield last
 
 
 def readings_as_stated(ptx: str, kernel: str | None = None) -> Iterator["Reading"]:
@@ -161,10 +165,10 @@ class Reading:
         as_read: bool = False,
         near: bool = False,
         branches: bool = False,
-        sums: bool = False,
+        fitting: bool = False,
         stated: int | None = None,
     ) -> None:
-        self.ptx, self.branches, self.sums = ptx, branches, sums
+        self.ptx, self.branches, self.fitting = ptx, branches, fitting
         self.kernel = kernel_of(ptx, name)
         block = self.kernel.directives.get("reqntid", ())
         if not block:
@@ -184,7 +188,12 @@ class Reading:
         self.stated = len(self.interface.conditions) if stated is None else stated
         self.ranges = _ranges(self.kernel, self.interface, ranges_stated(self.interface, self.kernel, self.stated))
         self.arithmetic = Arithmetic(
-            self.ranges, checked_by_launch(self.interface, self.kernel.parameters), limit, as_read=as_read, near=near
+            self.ranges,
+            checked_by_launch(self.interface, self.kernel.parameters),
+            limit,
+            as_read=as_read,
+            near=near,
+            fitting=fitting,
         )
         nothing = Barriers({}, (), ())
         pointers = frozenset(name for name, kind in self.kernel.parameters.items() if kind in ("u64", "b64", "s64"))
@@ -294,7 +303,7 @@ class Reading:
                 as_read=self.arithmetic.as_read,
                 near=self.arithmetic.near,
                 branches=self.branches,
-                sums=self.sums,
+                fitting=self.fitting,
                 stated=self.stated,
             )
         return self._assembled(interface)
@@ -303,7 +312,7 @@ class Reading:
         facts = facts_of(interface, self.kernel.parameters)
         assembly = Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts, near=self.arithmetic.near)
         network = tidied(assembly.network(self.ctas, self.assumed), branches=self.branches)
-        return with_sums_that_fit(network) if self.sums else network
+        return with_numbers_that_fit(network) if self.fitting else network
 
     def _classes(self, flow: Flow, rank: int) -> list[ThreadClass]:
         classes: list[ThreadClass] = []

@@ -68,11 +68,8 @@ class NotDecided(Message):
     between loop variables and sizes. It gives up where those do not suffice, where there are too many situations, and where
     arithmetic on loop variables might overflow 32 bits.
 
-    Bounds and conditions that are the same linear expressions of sizes in all roles are the easiest to follow. Known to be too hard are:
-
-    - sums with a number in memory, `(load(n[0]) + 63) // 64`, which may wrap: write `ceildiv(load(n[0]), 64)`, or bound the number by
-      a size, `min(load(n[0]), N)`
-    - ranges of stream-K, whose tiles begin at `i // steps`
+    Bounds and conditions that are the same linear expressions of sizes in all roles are the easiest to follow. Known to be too hard are
+    ranges of stream-K, whose tiles begin at `i // steps`.
 
     Where the roles wait for ever only if memory holds certain numbers, the message says which, as in "when B = 1, counts[0] = 64". Either
     memory never holds such numbers, which pipec cannot know, or this is the mistake.

@@ -11,7 +11,7 @@ from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.extremes import counted_in, undivided
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear
 from pipec.verify.reader.values.merged import merged
-from pipec.verify.reader.values.parts import PLACES, exact, has_counter, is_row, of_places, size_of
+from pipec.verify.reader.values.parts import PLACES, exact, has_counter, has_loaded, is_row, of_places, size_of
 from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, remaining, rounded, share_of
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
@@ -67,9 +67,10 @@ class Arithmetic:
     by the names of forms and conditions that were folded up what they were of the symbols that they are a function of now. Nothing that is
     proved rests on these; runs at given sizes compute with them. `as_read`: what is made of a counter and read without a sign, or in part,
     is the number that the machine reads; else it is required that this is the same number, which tells more of the counter. `apart`: there
-    was such a number. `loads`: there was a number that is loaded. `near`: the place of a block in the grid is as small as sizes usually
-    are, and so are products of sizes that something is taken from, or else it is for the launch; `placed`: that makes a difference.
-    `signed`: by forms of 32 bits the signed numbers that were read of them, in their type.
+    was such a number. `loads`: there was a number that is loaded. `fitting`: what is made of loaded numbers and read with a sign is
+    required to fit (processes/fitting.py), else it is the number that the machine reads. `near`: the place of a block in the grid is as
+    small as sizes usually are, and so are products of sizes that something is taken from, or else it is for the launch; `placed`: that
+    makes a difference. `signed`: by forms of 32 bits the signed numbers that were read of them, in their type.
     """
 
     def __init__(
@@ -80,9 +81,10 @@ class Arithmetic:
         *,
         as_read: bool = False,
         near: bool = False,
+        fitting: bool = False,
     ) -> None:
         self.ranges, self.checked = ranges, checked
-        self.near, self.placed = near, False
+        self.fitting, self.near, self.placed = fitting, near, False
         self.limit, self.as_read = LIMITS[0] if limit is None else limit, as_read
         self.widest, self.apart, self.loads = 0, False, False
         self.folds: Folds = {}
@@ -298,6 +300,7 @@ class Arithmetic:
         if whole != form:
             return self._within(whole, low, high, otherwise, compared)
         counted = (has_counter(form) if compared else of_places(form)) or is_row(form)
+        counted = counted or self.fitting and -low > _SOURCE and has_loaded(form)
         if not counted and not self._usually(form, low, high):
             number = self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
             if otherwise == "s32":

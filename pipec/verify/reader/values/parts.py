@@ -1,6 +1,7 @@
 """What forms are made of: counters, sizes, numbers without a meaning of their own."""
 
 from collections.abc import Container
+from functools import lru_cache
 
 from pipec.verify.terms import (
     Apply,
@@ -13,6 +14,7 @@ from pipec.verify.terms import (
     Formula,
     Linear,
     Symbol,
+    forms_of,
     is_larger,
     is_quotient,
     is_smaller,
@@ -53,6 +55,31 @@ def of_places(form: Linear) -> bool:
     counted = [(one, times) for one, times in form.terms if not (isinstance(one, Symbol) and one.name.startswith(PLACES))]
     beyond = len(counted) == len(form.terms) or all(times > 0 for _, times in form.terms)
     return beyond and bool(counted) and only_counters(Linear(0, tuple(counted)))
+
+
+def is_loaded(one: Atom) -> bool:
+    """Whether it is a number in memory, as a function of its address."""
+    return isinstance(one, Apply) and one.function.startswith("ld.")
+
+
+@lru_cache(4096)
+def has_loaded(value: Linear | Formula) -> bool:
+    """Whether a number in memory is part of it."""
+    if not isinstance(value, Linear):
+        return any(map(has_loaded, forms_of(value)))
+    return any(is_loaded(one) or any(map(has_loaded, _parts(one))) for one, _ in value.terms)
+
+
+def _parts(one: Atom) -> tuple[Linear | Formula, ...]:
+    match one:
+        case Floor(form, _):
+            return (form,)
+        case Choose(condition, yes, no):
+            return condition, yes, no
+        case Apply(_, arguments):
+            return arguments
+        case _:
+            return ()
 
 
 def exact(form: Linear, *, products: bool = False) -> bool:
