@@ -102,6 +102,30 @@ def test_its_neighbour_is_not(words: str, old: str, new: str) -> None:
     assert compiled(WORDS["by ceildiv"], WORDS[words].replace(old, new)).failed
 
 
+def test_part_of_a_number_is_no_sum_that_fits() -> None:
+    """A mask of which one role looks at some bits."""
+    text = """kernel k(masks: tensor[{kind}, B]):
+    grid(B)
+    p = ProducerConsumerPipeline(stages=2)
+    role fill(warps=1) produces p:
+        if {fill}:
+            p.producer_signal_and_step()
+    role take(warps=1) consumes p:
+        if {take}:
+            p.consumer_signal_and_step()
+"""
+    mask = "load(masks[block.x])"
+    for kind, one, other in (
+        ("i64", f"{mask} != 0", f"cast[i32]({mask}) != 0"),
+        ("i64", f"{mask} != 0", f"cast[i32]({mask} + 1) != 1"),
+        ("i32", f"{mask} != 0", f"({mask} << 16) >> 16 != 0"),
+        ("i32", f"{mask} >> 16 > 0", f"({mask} << 8) >> 24 > 0"),
+        ("i32", f"{mask} > 0", f"{mask} & 65535 != 0"),
+    ):
+        for fill, take in ((one, other), (other, one)):
+            assert compile_source(Source("k.pipe", text.format(kind=kind, fill=fill, take=take)), Options("sm_90a")).failed
+
+
 def test_sums_of_sizes_have_to_fit_as_before() -> None:
     """Beside what is loaded, a counter that steps up to a parameter: that no step wraps is asked of the launch."""
     text = """kernel k(n: i32, lengths: tensor[i32, B]):

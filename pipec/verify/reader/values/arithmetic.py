@@ -11,7 +11,7 @@ from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.extremes import counted_in, undivided
 from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear
 from pipec.verify.reader.values.merged import merged
-from pipec.verify.reader.values.parts import PLACES, exact, has_counter, has_loaded, is_row, of_places, size_of
+from pipec.verify.reader.values.parts import PLACES, exact, has_counter, has_loaded, is_row, loaded_in, of_places, size_of
 from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, remaining, rounded, share_of
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
@@ -287,20 +287,20 @@ class Arithmetic:
             if not form.terms:
                 return Linear(wrapped(form.constant, op.width))
             half = 1 << (op.width - 1)
-            return self._within(form, -half, half - 1, f"s{op.width}", compared)
+            fitting = self.fitting and op.width >= 32 and has_loaded(form) and not _cuts_off(op, form)
+            return self._within(form, -half, half - 1, f"s{op.width}", compared, fitting=fitting)
         if not form.terms:
             return Linear(form.constant & ((1 << op.width) - 1))
         return self._within(form, 0, (1 << op.width) - 1, f"u{op.width}", compared)
 
-    def _within(self, form: Linear, low: int, high: int, otherwise: str, compared: bool) -> Linear:
+    def _within(self, form: Linear, low: int, high: int, otherwise: str, compared: bool, *, fitting: bool = False) -> Linear:
         least, most = self.bounds(form)
         if least >= low and most <= high:
             return form
         whole = _without_turns(form, high - low + 1)
         if whole != form:
-            return self._within(whole, low, high, otherwise, compared)
-        counted = (has_counter(form) if compared else of_places(form)) or is_row(form)
-        counted = counted or self.fitting and -low > _SOURCE and has_loaded(form)
+            return self._within(whole, low, high, otherwise, compared, fitting=fitting)
+        counted = fitting or (has_counter(form) if compared else of_places(form)) or is_row(form)
         if not counted and not self._usually(form, low, high):
             number = self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
             if otherwise == "s32":
@@ -408,6 +408,14 @@ class Arithmetic:
                 return range_of(function, [self.bounds(each, usual=usual) for each in arguments])
             case Product():
                 return anything  # only certificates have them
+
+
+def _cuts_off(op: Operation, form: Linear) -> bool:
+    """Whether an instruction looks at some bits of a number in memory on purpose, be it that it is shifted to the left and then to the
+    right, or that a larger type is loaded: no sum has grown too large then."""
+    if op.name == "bfe" or op.name == "shr" and gcd(*(times for _, times in form.terms)) > 1:
+        return True
+    return any(RANGES[one.function.rpartition(".")[2]][1] >> op.width - 1 for one in loaded_in(form))
 
 
 def _plain(value: Value) -> Value:

@@ -2,6 +2,7 @@
 
 from collections.abc import Container
 from functools import lru_cache
+from typing import TypeGuard
 
 from pipec.verify.terms import (
     Apply,
@@ -57,17 +58,27 @@ def of_places(form: Linear) -> bool:
     return beyond and bool(counted) and only_counters(Linear(0, tuple(counted)))
 
 
-def is_loaded(one: Atom) -> bool:
+def is_loaded(one: Atom) -> TypeGuard[Apply]:
     """Whether it is a number in memory, as a function of its address."""
     return isinstance(one, Apply) and one.function.startswith("ld.")
 
 
-@lru_cache(4096)
 def has_loaded(value: Linear | Formula) -> bool:
     """Whether a number in memory is part of it."""
-    if not isinstance(value, Linear):
-        return any(map(has_loaded, forms_of(value)))
-    return any(is_loaded(one) or any(map(has_loaded, _parts(one))) for one, _ in value.terms)
+    return bool(loaded_in(value))
+
+
+@lru_cache(4096)
+def loaded_in(value: Linear | Formula) -> frozenset[Apply]:
+    """The numbers in memory that it is made of, and those that say which."""
+    found: set[Apply] = set()
+    parts = [part for one, _ in value.terms for part in (one, *_parts(one))] if isinstance(value, Linear) else [*forms_of(value)]
+    for part in parts:
+        if isinstance(part, (Linear, Compare, Both, Either)):
+            found |= loaded_in(part)
+        elif is_loaded(part):
+            found.add(part)
+    return frozenset(found)
 
 
 def _parts(one: Atom) -> tuple[Linear | Formula, ...]:
