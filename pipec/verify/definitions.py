@@ -78,9 +78,11 @@ class Definitions(Renaming):
                 self._bound_turns(one, quotients)
                 made = product(*map(self._shorter, one.arguments)) if len(one.arguments) == 2 else one.arguments[0]
                 least, most = RANGES[one.function.rpartition(".")[2]]
-                if self._reaches(made, least) and self._reaches(scale(made, -1), -most):
-                    self._wrapping.remove(one)
-                    self.assume(Compare("eq", add(atom(one), made, -1)))
+                for exact in dict.fromkeys((made, _of_products(made, most - least) if len(one.arguments) == 1 else made)):
+                    if self._reaches(exact, least) and self._reaches(scale(exact, -1), -most):
+                        self._wrapping.remove(one)
+                        self.assume(Compare("eq", add(atom(one), exact, -1)))
+                        break
             # (Then more is known of what is divided.)
             for one in list(self._divided):
                 if self._reaches(one.arguments[1], 1):
@@ -434,6 +436,28 @@ def _multiplied(
         for variable, times in each:
             row[variable] = row.get(variable, 0) + times * by
     return constant * other, {variable: times for variable, times in row.items() if times}
+
+
+def _of_products(form: Linear, width: int) -> Linear:
+    """The form with exact products of quotients and their divisors in place of those that the machine reduces to types of at least this
+    width: it differs by a multiple of 2^32, say, so that what it is reduced to, in a type of 32 bits, is the same number."""
+    made = Linear(form.constant)
+    for one, times in form.terms:
+        match one:
+            case Apply(function, (left, right)) if function.startswith("mul.lo.") and _is_multiple(left, right):
+                least, most = RANGES[function.rpartition(".")[2]]
+                made = add(made, product(left, right) if most - least >= width else atom(one), times)
+            case _:
+                made = add(made, atom(one), times)
+    return made
+
+
+def _is_multiple(left: Linear, right: Linear) -> bool:
+    """Whether one is a quotient by the other."""
+    return any(
+        len(form.terms) == 1 and not form.constant and is_quotient(form.terms[0][0]) and form.terms[0][0].arguments[1] == by
+        for form, by in ((left, right), (right, left))
+    )
 
 
 def _shared(products: Iterable[Product]) -> list[Atom]:

@@ -560,3 +560,32 @@ def test_whether_a_number_fits_is_asked_again_once_more_is_known(most: int) -> N
     assert not known.entails(Compare("eq", add(cut, whole, -1)))
     known = known.extended([Compare("ge", add(z, x, -1)), Compare("ge", add(Linear(most), z, -1))])
     assert known.entails(Compare("eq", add(cut, whole, -1))) == (most == 100)
+
+
+_END_OF_TILE = {
+    "as it is": ("mul.lo.s32", "d", 1, True),
+    "in more bits": ("mul.lo.s64", "d", 1, True),
+    "in fewer bits": ("mul.lo.s16", "d", 1, False),
+    "by another number": ("mul.lo.s32", "e", 1, False),
+    "up to where the next one may be too far": ("mul.lo.s32", "d", 0, False),
+}
+
+
+@pytest.mark.parametrize("name", _END_OF_TILE)
+def test_the_end_of_a_tile_is_exact_where_it_fits(name: str) -> None:
+    """Where the tile of x begins the product may be less than its type has room for, and wrap; where it ends it is exact."""
+    function, by, fits, follows = _END_OF_TILE[name]
+    x, d = atom(Symbol("x")), atom(Symbol("d"))
+    most = Linear((1 << 31) - 1 if fits else 1 << 31)
+    known = System(
+        [
+            Compare("ge", add(x, Linear(1 << 31))),
+            Compare("ge", add(d, Linear(-1))),
+            Compare("ge", add(Linear((1 << 31) - 1), d, -1)),
+            Compare("ge", add(add(most, x, -1), d, -1)),
+        ]
+    )
+    begin = atom(Apply(function, (terms.quotient(x, d), atom(Symbol(by)))))
+    end = atom(Apply("s32", (add(begin, d),)))
+    assert known.entails(Compare("ge", add(add(end, x, -1), Linear(-1)))) == follows
+    assert known.entails(Compare("ge", add(add(x, d), end, -1))) or not follows
