@@ -114,6 +114,9 @@ class Known:
             alias = self.variables.renamed(variable, made.solved)
             if alias != one(variable):
                 made.equal(plus(alias, one(variable), -1))
+        if self.program.products:
+            for row in self.variables.products_with(made.solved):
+                made.equal(row)
 
     def _recompute(self, made: Premises) -> None:
         """What the machine computes is known: then so is what is made of it, such as a number that is read where a product leads to."""
