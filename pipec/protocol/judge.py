@@ -18,12 +18,14 @@ from pipec.protocol.search.attempts import in_step
 from pipec.protocol.search.undecided import Standing
 from pipec.protocol.tried import Launches
 from pipec.protocol.unfold import unfolded
+from pipec.protocol.walks import proofs_in_pieces
 from pipec.record import field, mutable, record, replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Unreadable
 from pipec.verify.reader.processes.fitting import adds_up
+from pipec.verify.reader.processes.leaps import leaps
 from pipec.verify.reader.read import Reading, readings_of
 from pipec.verify.reader.text.interface import facts_of
 from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE
@@ -105,6 +107,10 @@ def judge(
                 continue
             if earlier.lacks_it_again and not (reading.arithmetic.as_read or reading.fitting):
                 continue  # the others fold up more or less of a number, which does not bound what is read from memory
+            if reading not in looked_at and (found := _in_pieces(reading, sides, asked)) is not None:
+                return found
+            if _is_for_pieces(reading):
+                continue
             proof = None if reading in looked_at else _folded(reading, sides, asked)
             looked_at.add(reading)
             begun = steps_so_far()
@@ -154,6 +160,24 @@ def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) ->
             if earlier not in ended:
                 yield earlier, 0
         brief.clear()
+
+
+def _is_for_pieces(reading: Reading) -> bool:
+    """Whether it is read with whole numbers that are not loaded."""
+    return reading.arithmetic.limit == WHOLE and not reading.arithmetic.loads
+
+
+def _in_pieces(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequence[Formula]], bool]) -> Judgement | None:
+    """With a proof that the checker accepts, of roles that go on from numbers they compute; None if none is found."""
+    of = reading.arithmetic
+    if of.loads or of.widest > of.limit or of.as_read or not leaps(reading.network):
+        return None  # where numbers are folded up, nothing is known of how far they are apart
+    for certificate in proofs_in_pieces(reading.network, pairs_of(reading.network, sides)):
+        if asked(certificate.assumes):
+            found = _accepted(_found(reading, certificate), reading)
+            if found.certificate is not None:
+                return found
+    return None
 
 
 def _folded(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequence[Formula]], bool]) -> Judgement | None:

@@ -133,20 +133,20 @@ def _widened(form: Linear) -> Linear:
             case Floor(inner, divisor):
                 made = add(made, floor(_widened(inner), divisor), times)
             case Choose(condition, yes, no):
-                made = add(made, choose(_widened_condition(condition), _widened(yes), _widened(no)), times)
+                made = add(made, choose(widened(condition), _widened(yes), _widened(no)), times)
             case _:
                 made = add(made, atom(one), times)
     return made
 
 
-def _widened_condition(formula: Formula) -> Formula:
+def widened(formula: Formula) -> Formula:
     match formula:
         case Compare(relation, form):
             return decided(Compare(relation, _widened(form)))
         case Both(parts):
-            return both(*map(_widened_condition, parts))
+            return both(*map(widened, parts))
         case Either(parts):
-            return either(*map(_widened_condition, parts))
+            return either(*map(widened, parts))
 
 
 def _of_sizes(one: Atom, registers: frozenset[Symbol]) -> bool:

@@ -73,10 +73,22 @@ def restate(network: Network, *, distances: bool = True, numbers: bool = False, 
         others += [one] if one != itself else []
     if not others:
         return Restated(network)
-    made_of = restated(network, others, sizes())
-    registers = registers_of(made_of)
-    processes = tuple([_alive(process, registers) for process in made_of.processes])
-    return Restated(replace(made_of, processes=processes), tuple(others), tuple(left) if len(left) == several else ())
+    return Restated(_in_words(network, others, sizes()), tuple(others), tuple(left) if len(left) == several else ())
+
+
+def in_words(network: Network, others: Sequence[Restatement]) -> Network | None:
+    """The network in these words; None if the checker does not accept them."""
+    try:
+        return _in_words(network, others, System(network.facts).closed())
+    except Refused:
+        return None
+
+
+def _in_words(network: Network, others: Sequence[Restatement], sizes: System) -> Network:
+    """Raises Refused."""
+    made = restated(network, others, sizes)
+    registers = registers_of(made)
+    return replace(made, processes=tuple([_alive(process, registers) for process in made.processes]))
 
 
 def _count_alike(worded: Sequence[Callable[[], tuple[Measured, ...]]], sizes: Callable[[], System], between: Between) -> bool:

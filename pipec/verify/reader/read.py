@@ -22,6 +22,7 @@ from pipec.verify.reader.processes.answers import check_answers
 from pipec.verify.reader.processes.assembly import Assembly, Cta, ThreadClass
 from pipec.verify.reader.processes.assumptions import assumptions, check_given_up
 from pipec.verify.reader.processes.fitting import adds_up, with_numbers_that_fit
+from pipec.verify.reader.processes.leaps import leaps
 from pipec.verify.reader.processes.ring_liveness import Used
 from pipec.verify.reader.processes.tensor_memory import check_loops, check_tensor_memory, slots_of
 from pipec.verify.reader.processes.tidy import tidied
@@ -104,14 +105,17 @@ def reading_of(
 
 def readings_of(ptx: str, kernel: str | None = None, *, stated: int | None = None) -> Iterator["Reading"]:
     """Readings with successive limits, as long as that makes a difference, and behind the first one that for launches of few blocks and
-    tiles, those for loaded numbers that are added up and fit, and that with loaded numbers whole; then with machine interpretation of
-    numbers, and last for loaded numbers that fit; if these make one. `stated`: see `read`."""
+    tiles, that with whole numbers from which loops go on, those for loaded numbers that are added up and fit, and that with loaded
+    numbers whole; then with machine interpretation of numbers, and last for loaded numbers that fit; if these make one. `stated`: see
+    `read`."""
     read_so = partial(reading_of, ptx, kernel, stated=stated)
     first = read_so()
     yield first
     apart, placed, loads = first.arithmetic.apart, first.arithmetic.placed, first.arithmetic.loads
     if placed:
         yield read_so(near=True)
+    if not loads and first.arithmetic.widest > LIMITS[0] and leaps(first.network):
+        yield read_so(WHOLE)
     if loads and adds_up(first.network):
         yield read_so(fitting=True)
         yield read_so(WHOLE, near=placed, fitting=True)

@@ -1,0 +1,109 @@
+"""Stream-K: a block takes the K blocks from `first` to `last` of all tiles, in one role one by one, in another up to the end of a tile at a
+time, going on from there."""
+
+import textwrap
+
+import pytest
+
+from pipec.driver import Options, compile_source
+from pipec.source import Source
+
+KERNEL = """
+kernel k(x: tensor[f32, M, K], y: tensor[f32, M, N]):
+    assume(K > 0)
+    steps = ceildiv(K, 64)
+    total = ceildiv(M, 64) * ceildiv(N, 64) * steps
+{shares}
+    p = ProducerConsumerPipeline(stages=3)
+    role a(warps=1) produces p:
+{a}
+    role b(warps=1) consumes p:
+{b}
+"""
+SHARES = {
+    "rounded": "grid(min(total, 5))\nfirst = block.x * total // grid.x\nlast = (block.x + 1) * total // grid.x",
+    "up to the end": "grid(max(1, min(total, gpu.multiprocessors)))\nper = ceildiv(total, grid.x)\n"
+    "first = block.x * per\nlast = min(total, first + per)",
+}
+FLAT = "for u in range(first, last):\n    IT"
+BY_HAND = "u = first\nwhile u < last:\n    IT\n    u += 1"
+PIECES = """
+u = first
+while u < last:
+    stop = min(last, (u // steps + 1) * steps)
+    for k in range(u, stop):
+        IT
+    u = stop
+""".strip()
+COUNTED = """
+u = first
+while u < last:
+    many = min(steps - u % steps, last - u)
+    for k in range(many):
+        IT
+    u += many
+""".strip()
+LEFT = """
+u = first
+left = last - first
+while left > 0:
+    many = min(left, steps - u % steps)
+    for k in range(many):
+        IT
+    u += many
+    left -= many
+""".strip()
+INNER = """
+u = first
+while u < last:
+    stop = min(last, (u // steps + 1) * steps)
+    while u < stop:
+        IT
+        u += 1
+""".strip()
+WALKS = {"pieces": PIECES, "counted": COUNTED, "left": LEFT, "inner": INNER}
+
+
+def judged(filled: str, taken: str, shares: str = SHARES["rounded"]) -> bool:
+    def lines(body: str, stage: str, depth: int) -> str:
+        return textwrap.indent(body.replace("IT", stage), " " * depth)
+
+    a, b = lines(filled, "p.producer_signal_and_step()", 8), lines(taken, "p.consumer_signal_and_step()", 8)
+    text = KERNEL.format(a=a, b=b, shares=lines(shares, "", 4))
+    return not compile_source(Source("walks.pipe", text), Options("sm_90a")).failed
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_it_is_proved(walk: str) -> None:
+    assert judged(FLAT, WALKS[walk])
+
+
+@pytest.mark.parametrize(("filled", "taken"), [(BY_HAND, PIECES), (PIECES, FLAT), (INNER, COUNTED), (PIECES, PIECES)])
+def test_other_pairs(filled: str, taken: str) -> None:
+    assert judged(filled, taken)
+
+
+@pytest.mark.parametrize("walk", ["pieces", "inner"])
+def test_shares_rounded_up(walk: str) -> None:
+    assert judged(FLAT, WALKS[walk], SHARES["up to the end"])
+
+
+WRONG = {
+    "beyond the end of the walk": PIECES.replace("min(last, (u // steps + 1) * steps)", "(u // steps + 1) * steps"),
+    "not from where the piece begins": PIECES.replace("range(u, stop)", "range(u // steps * steps, stop)"),
+    "without the last stage of a piece": PIECES.replace("range(u, stop)", "range(u, stop - 1)"),
+    "one stage is skipped behind a piece": PIECES.replace("u = stop", "u = stop + 1"),
+    "to the end of the tile before": PIECES.replace("(u // steps + 1) * steps", "u // steps * steps"),
+    "one tile too far": PIECES.replace("u = stop", "u = stop + steps"),
+    "without the last piece": PIECES.replace("while u < last", "while u + steps < last"),
+    "from the second stage": PIECES.replace("u = first", "u = first + 1"),
+    "of another step": COUNTED.replace("u += many", "u += steps"),
+    "one too many of each tile": COUNTED.replace("range(many)", "range(many + 1)"),
+    "left is not counted": LEFT.replace("left -= many", "left -= steps"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_its_neighbour_is_not(name: str) -> None:
+    assert WRONG[name] not in WALKS.values()
+    assert not judged(FLAT, WRONG[name])
