@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from pipec.interface import DimensionParameter, KernelInterface, ScalarParameter
 from pipec.record import replace
 from pipec.verify.condition_text import condition_words
-from pipec.verify.conditions import GRID, condition_data, launchable, met
-from pipec.verify.terms import Formula, Linear, Symbol, atom, substituted
+from pipec.verify.conditions import GRID, condition_data, launchable, met, names_in
+from pipec.verify.terms import Formula, Linear, Symbol, atom, floor, substituted
 
 # Why a condition is not required of a launch.
 UNASKED = "the proof needs a condition that no launch can check"
 FEW_SIZES = "arithmetic may wrap at 32 bits at usual sizes; that none does is known for `{}` only"
 USUAL = 100  # a typical large size
+_LARGE = 1 << 24  # a size that may still be usual where the others are no more than that
 
 
 def with_conditions(interface: KernelInterface, assumed: Sequence[Formula]) -> KernelInterface | None:
@@ -29,6 +30,8 @@ def _in_words_of_launches(interface: KernelInterface, assumed: Sequence[Formula]
     names |= {row.symbol: row.scalar for row in scalars if row.dtype in ("i32", "i64", "u32", "u64")}
     names |= {f"%nctaid.{axis}": here for here, axis in zip(GRID, "xyz", strict=True)}
     values: dict[Symbol, Linear] = {Symbol(symbol): atom(Symbol(name)) for symbol, name in names.items()}
+    for here, axis, together in zip(GRID, "xyz", interface.cluster, strict=True):
+        values[Symbol(f"%nclusterid.{axis}")] = floor(atom(Symbol(here)), together)
     return frozenset(names.values()), [substituted(one, values) for one in assumed]
 
 
@@ -36,6 +39,13 @@ def _empties(condition: Formula, names: frozenset[str]) -> bool:
     """Whether only few sizes satisfy the condition. Useful conditions keep numbers far beyond any array within 32 bits; a condition that
     requires empty arrays would make the proof vacuous."""
     return not met(condition, dict.fromkeys(names, USUAL))
+
+
+def narrow(condition: Formula) -> bool:
+    """Whether it refuses usual launches, of one size that is large: as where it takes a grid at its largest, and leaves little for a size
+    by which the place of a block is multiplied."""
+    names = names_in(condition)
+    return any(not met(condition, {name: _LARGE if name == one else USUAL for name in names}) for one in names)
 
 
 def why_unasked(interface: KernelInterface, assumed: Sequence[Formula]) -> str:

@@ -7,10 +7,12 @@ and the smaller of a size and a loaded value by the size: the result is stronger
 from collections.abc import Iterable, Iterator
 from functools import partial, reduce
 
+from pipec.protocol.conditions import narrow
 from pipec.verify.logic import System
 from pipec.verify.terms import (
     QUOTIENT,
     RANGES,
+    REMAINDER,
     Apply,
     Atom,
     Choose,
@@ -27,6 +29,7 @@ from pipec.verify.terms import (
     floor,
     is_larger,
     is_smaller,
+    negate,
     scale,
     summed,
     symbols_of,
@@ -48,16 +51,22 @@ class Everywhere:
         for symbol, sign, bound in _bounds(facts):
             known = self.least if sign > 0 else self.most
             # Constant bounds imply more, but do not always suffice: a grid that may be large is asked to be smaller.
-            if symbol not in known or bool(known[symbol].terms) != sized == bool(bound.terms):
+            if symbol not in known or self._suits(bound, sized) > self._suits(known[symbol], sized):
                 known[symbol] = bound
         self.sized = None if sized else Everywhere(facts, sized=True)
+
+    @staticmethod
+    def _suits(bound: Linear, sized: bool) -> tuple[bool, bool]:
+        """(What the number of blocks is made of says more than that number: other values are made of the same sizes.)"""
+        return bool(bound.terms) == sized, not any(symbol.name.startswith("%") for symbol in symbols_of(bound))
 
     def bound(self, form: Linear) -> Linear | None:
         """A form in sizes only that is a lower bound of this one in every block; None unless it is non-negative for almost all sizes."""
         found = form if askable(form) else self._form(form, 1)
-        if found is not None and found.terms and found.constant > _FAR:
+        found = found if found is not None and found.terms and found.constant > _FAR else None
+        if self.sized is None or found is not None and not narrow(Compare("ge", found)):
             return found
-        return None if self.sized is None else self.sized.bound(form)
+        return self.sized.bound(form) or found
 
     def beside(self, form: Linear) -> Iterator[Formula]:
         """What else a bound of the form rests on: that the products of a size and of a block's place in it, which the machine reduces, are
@@ -108,6 +117,8 @@ class Everywhere:
                 return self._chosen(one, sign)
             case Apply(name, (form, divisor)) if name == QUOTIENT:
                 return self._divided(form, divisor, sign)
+            case Apply(name, (_, divisor)) if name == REMAINDER and self.system.entails(Compare("ge", add(divisor, Linear(-1)))):
+                return Linear(0) if sign > 0 else self._form(add(divisor, Linear(-1)), sign)
             case Apply(function, (left, right)) if function in _MULTIPLIED:
                 factors = self._factors((left, right), sign)
                 return None if factors is None else _multiplied(function, *factors)
@@ -127,7 +138,11 @@ class Everywhere:
         if askable_formula(one.condition):
             return choose(one.condition, yes, no)
         nearer = sign if within else -sign
-        return choose(decided(Compare("ge", add(yes, no, -1) if nearer > 0 else add(no, yes, -1))), yes, no)
+        first = Compare("ge", add(yes, no, -1) if nearer > 0 else add(no, yes, -1))
+        for asked, bound in ((first, yes), (negate(first), no)):
+            if self.system.entails(asked):
+                return bound
+        return choose(decided(first), yes, no)
 
     def _divided(self, form: Linear, divisor: Linear, sign: int) -> Linear | None:
         """Without the division: a quotient is between 0 and the dividend, and at most 0 if the dividend is negative."""
@@ -164,12 +179,16 @@ def _multiplied(function: str, left: Linear, right: Linear) -> Linear:
     for factor, other in ((left, right), (right, left)):
         if not factor.terms:
             return scale(other, factor.constant)
-    return atom(Apply(function, (left, right)))
+    # One block less than there are, times a size, is the product less that size: simpler, and what is added often makes up for it.
+    one, other = Linear(0, left.terms), Linear(0, right.terms)
+    beside = add(add(scale(one, right.constant), scale(other, left.constant)), Linear(left.constant * right.constant))
+    return add(atom(Apply(function, (one, other))), beside)
 
 
 def _of_a_launch(symbol: Symbol) -> bool:
-    """Except block indices, which vary within a launch, and the number of clusters, for which conditions have no name."""
-    return not symbol.name.startswith("%") or symbol.name.startswith("%nctaid.")
+    """Except the indices of blocks and clusters, which vary within a launch, and registers."""
+    name = symbol.name
+    return name.startswith(("%nctaid.", "%nclusterid.")) or not name.startswith("%") and ":" not in name
 
 
 def askable(form: Linear) -> bool:

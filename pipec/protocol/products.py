@@ -6,8 +6,10 @@ of an outer loop, its product with the inner loop's bound becomes a variable, fo
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cache
 from itertools import permutations
 
+from pipec.protocol.everywhere import Everywhere, askable_formula
 from pipec.protocol.quotients import turns_of
 from pipec.protocol.rewriting import Rewriting, computed_inside, is_machine_product
 from pipec.record import replace
@@ -46,20 +48,27 @@ _MOST = 12  # products that are considered
 _ANOTHER = atom(Symbol("another size"))
 
 
-def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tuple[Formula, ...]]:
-    """The network with exact products and sums of sizes, and the conditions under which the machine's results equal them."""
+def exact(network: Network, registers: frozenset[Symbol], bounds: Sequence[Formula] = ()) -> tuple[Network, tuple[Formula, ...]]:
+    """The network with exact products and sums of sizes, and the conditions under which the machine's results equal them, for a launch.
+    `bounds`: of registers, which count as sizes as far as a launch can be asked about what is made of them."""
     conditions: dict[Formula, None] = {}
-    natural = _natural(network.facts)
+    facts = (*network.facts, *bounds)
+    natural, everywhere = _natural(facts), cache(lambda: Everywhere(facts))
+    others = registers - _natural(bounds)
 
     def of_sizes(one: Atom) -> Linear | None:
         match one:
-            case Apply("mul.lo.s32" | "mul.lo.u32" | "s32" | "u32" as function, arguments) if _of_sizes(one, registers):
+            case Apply("mul.lo.s32" | "mul.lo.u32" | "s32" | "u32" as function, arguments) if _of_sizes(one, others):
                 wide = _widened(atom(one))
                 least, most = RANGES[function[-3:]]
-                conditions[Compare("ge", add(Linear(most), wide, -1))] = None
+                asked = [Compare("ge", add(Linear(most), wide, -1))]
                 if len(arguments) == 1 or not symbols_of(atom(one)) <= natural:
                     # A sum may also be too small, and so may a product of parameters that may be negative.
-                    conditions[Compare("ge", add(wide, Linear(-least)))] = None
+                    asked.append(Compare("ge", add(wide, Linear(-least))))
+                counts = not registers.isdisjoint(symbols_of(atom(one)))
+                if counts and not all(askable_formula(everywhere().condition(each)) for each in asked):
+                    return None
+                conditions.update(dict.fromkeys(asked))
                 made = [*map(rewriting.form, arguments)]
                 return product(*made) if len(made) == 2 else made[0]
             case _:
@@ -69,7 +78,7 @@ def exact(network: Network, registers: frozenset[Symbol]) -> tuple[Network, tupl
     processes = tuple(
         replace(process, states=tuple(_state(state, rewriting) for state in process.states)) for process in network.processes
     )
-    return replace(network, processes=processes), needed(network.facts, conditions)
+    return replace(network, processes=processes), tuple([everywhere().condition(one) for one in needed(facts, conditions)])
 
 
 def whole(formula: Formula) -> Formula:

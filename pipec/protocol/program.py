@@ -9,6 +9,7 @@ from pipec.protocol.everywhere import Everywhere
 from pipec.protocol.liveness import live_in
 from pipec.protocol.products import candidates, exact, quotients_in
 from pipec.protocol.quotients import ahead, quotients_of
+from pipec.protocol.reached import reached
 from pipec.protocol.remainders import Remainders
 from pipec.protocol.rounds import starts
 from pipec.protocol.rows import ZERO, Row, Terms, negative, one, plus, replaced, scaled
@@ -33,22 +34,26 @@ _Step = tuple[
 
 
 class Program:
-    """A network in terms of numbered variables: its tests and assignments. `assumed`: on sizes, in addition to the network's facts."""
+    """A network in terms of numbered variables: its tests and assignments. `assumed`: on sizes, in addition to the network's facts.
+    `reaching`: also with products of counters that are bounded by sizes as exact ones, in a launch that is asked for it; and with fewer
+    products of bounds."""
 
-    def __init__(self, network: Network, *, products: bool = False, quotients: bool = False) -> None:
+    def __init__(self, network: Network, *, products: bool = False, quotients: bool = False, reaching: bool = False) -> None:
         self.registers = registers_of(network)
         self.assumed: list[Formula] = []
         extra: tuple[Linear, ...] = ()
         if products:
-            network, conditions = exact(network, self.registers)
-            self.assumed += map(Everywhere(network.facts).condition, conditions)
+            network, conditions = exact(network, self.registers, reached(network, self.registers) if reaching else ())
+            self.assumed += conditions
             extra = candidates(network, self.registers)
-        self.network, self.products, self.quotients = network, products, quotients
+        self.network, self.products, self.quotients, self.reaching = network, products, quotients, reaching
         self.everywhere = Everywhere(network.facts)
         counted = quotients_of(network, self.registers) if quotients else ()
         if products:
             counted = (*quotients_in(extra, self.registers), *ahead(network, self.registers))
         self.variables = Variables(network, self.registers, extra, counted)
+        if reaching:
+            self.variables.without_far_bounds()
         self.remainders = Remainders(network, self.variables)
         self.signs, self.shares = Signs(network, self.variables), Shares(self.variables)
         self.sizes = Sizes(network, self.variables)

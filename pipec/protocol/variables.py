@@ -48,6 +48,7 @@ _MOST_MULTIPLIED = 24  # rows
 _RENAMED = 30  # cost of substituting registers in a value, in row combinations
 _MOST_SPREAD = 1 << 16
 _LARGE = 1 << 30
+_FAR_OFF = 65_534  # the constant of a bound by the largest grid, or by the largest number of blocks of a size
 
 
 class Variables:
@@ -73,6 +74,7 @@ class Variables:
         self._types: list[tuple[Row, ...]] = []  # in the order of `number`
         self._renamed: dict[tuple[int, tuple[Row, ...]], Row] = {}
         self._products: dict[tuple[Row, Row], Row | None] = {}
+        self.largest = _LARGE  # the constant of a row that is not multiplied
         self._sizes_only = True
         forms = list(_forms(network))
         # In products the parts of a sum occur separately.
@@ -437,13 +439,19 @@ class Variables:
         """Values derived from registers that may be in lockstep with others: quotients, and what another process keeps in a register."""
         return [n for n in self.compared if n in self.carried or _in_step(self.forms[n].terms[0][0])]
 
+    def without_far_bounds(self) -> None:
+        """Multiplies no bounds by the largest grid: there are many products of these, which seldom say anything."""
+        self.largest = _FAR_OFF
+
     def multiplied(self, rows: Iterable[Row]) -> Iterator[Row]:
         """Products of non-negative rows, as far as their terms are existing variables."""
         factors = {self.number.get(factor) for each in self.number if isinstance(each, Product) for factor in factors_of(each)}
         # The number of pairs is quadratic in that of rows, and products of long rows contain unknown terms; nor does it help to multiply
         # by bounds of types.
         near = [
-            row for row in rows if len(row[1]) <= 3 and row[0] < _LARGE and any(variable in factors for variable, _ in row[1])
+            row
+            for row in rows
+            if len(row[1]) <= 3 and row[0] < self.largest and any(variable in factors for variable, _ in row[1])
         ]
         near = near[:_MOST_MULTIPLIED]
         for left, right in combinations_with_replacement(near, 2):

@@ -1,6 +1,7 @@
 """The attempts of a search, in order."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import Any
 
 from pipec.protocol.aligned import Aligned, Alignment
@@ -18,8 +19,8 @@ from pipec.verify.network import Network
 class Attempt:
     """The parameters of a search. `share`: its limit as a percentage of the remaining budget. `tells_begun`: distinguishes a counter's
     first iteration from the others. `products`: products of counters and sizes are variables of their own, and sizes are added and
-    multiplied exactly. `quotients`: quotients of counters are variables of their own. `roomy`: allows more situations, as few of them
-    become nodes if all loops run in lockstep."""
+    multiplied exactly; `reaching`: so are counters that sizes bound. `quotients`: quotients of counters are variables of their own.
+    `roomy`: allows more situations, as few of them become nodes if all loops run in lockstep."""
 
     schedule: Schedule[Any]
     share: int
@@ -27,6 +28,7 @@ class Attempt:
     products: bool = False
     quotients: bool = False
     roomy: bool = False
+    reaching: bool = False
 
 
 def rounds(network: Network) -> Iterator[Iterable[Attempt]]:
@@ -74,7 +76,8 @@ def _first(network: Network, consumers: Sequence[int], alignment: Alignment) -> 
     yield Attempt(Lazy(network, consumers), plain)
     if multiplied:
         # A flat loop asks for the first block of a tile before its stage is taken, for the last one behind it.
-        for prompt in (True, False) if begins_tiles(network) else (False,):
-            yield Attempt(Lazy(network, consumers, prompt=prompt), 75, products=True)
+        prompts = (True, False) if begins_tiles(network) else (False,)
+        for reaching, prompt in product((False, True), prompts):
+            yield Attempt(Lazy(network, consumers, prompt=prompt), 75, products=True, reaching=reaching)
     if not alignment.whole and not alignment.common:
         yield Attempt(Aligned(network, consumers, alignment), 75)

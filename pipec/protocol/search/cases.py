@@ -46,7 +46,8 @@ class Parts:
         return self._special[key]
 
     def _like(self, network: Network) -> Program:
-        made = Program(network, products=self.program.products, quotients=self.program.quotients)
+        of = self.program
+        made = Program(network, products=of.products, quotients=of.quotients, reaching=of.reaching)
         made.assumed = self.program.assumed
         return made
 

@@ -7,7 +7,7 @@ from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network,
 from pipec.verify.reader.flow.graph import EXIT
 from pipec.verify.reader.processes.clusters import check_alternates
 from pipec.verify.reader.processes.leaving import leaves
-from pipec.verify.reader.processes.shares import blocks_at_most
+from pipec.verify.reader.processes.shares import blocks_at_most, multiplied_places
 from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed
 from pipec.verify.reader.processes.walk import Walk
@@ -266,6 +266,7 @@ class Assembly:
         names |= {symbol.name for one in self.conditions for symbol in symbols_in(one)}
         # A launch is then asked for few blocks, in terms of which it is known where each of them stands.
         names |= {f"%nctaid.{axis}" for axis in "xyz" if self.near and f"%ctaid.{axis}" in names}
+        names.update(multiplied_places(self.interface, processes))
         made: list[Formula] = [*self.conditions]
         for name, (low, high) in self.ranges.items():  # in declaration order, independent of names
             # Fewer facts make a smaller linear system for every later query.

@@ -1,4 +1,5 @@
-"""What a launch says of the number of blocks where a share of tiles is multiplied: none of the blocks is left without a tile.
+"""What a launch says of the number of blocks where a share of tiles is multiplied: none of the blocks is left without a tile. And of which
+numbers of blocks something is to be said, as the place of a block is multiplied.
 
 One loop over the blocks of K of all tiles of a block goes round `share * K` times, and a share is told apart from one that is rounded
 up from 0 only if there are no more blocks than tiles. Elsewhere this would only make each question of a proof longer.
@@ -8,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from pipec.verify.network import Process, Test, edges_of
 from pipec.verify.reader.text.interface import Interface
-from pipec.verify.terms import Apply, Compare, Formula, Linear, add, forms_of, is_quotient, symbols_of
+from pipec.verify.terms import Apply, Compare, Formula, Linear, add, atom, computed_in, forms_of, is_quotient, symbols_of
 
 
 def blocks_at_most(interface: Interface, processes: Iterable[Process], names: set[str]) -> Iterator[Formula]:
@@ -22,13 +23,27 @@ def blocks_at_most(interface: Interface, processes: Iterable[Process], names: se
                 yield Compare("ge", add(most, blocks, -1))
 
 
-def _multiplies_shares(process: Process) -> bool:
+def multiplied_places(interface: Interface, processes: Iterable[Process]) -> Iterator[str]:
+    """The symbols of numbers of blocks, or clusters, of which a launch is asked for few: where a block's place is multiplied by a size, a
+    bound that holds in the largest grid would leave next to nothing for the size."""
+    products = [one for process in processes for form in _forms(process) for one in computed_in(form) if len(one.arguments) == 2]
+    found = {symbol.name for one in products for symbol in symbols_of(atom(one))}
+    for axis, extent in zip("xyz", interface.launch, strict=True):
+        if extent is None or extent.terms:
+            yield from (f"%n{kind}id.{axis}" for kind in ("cta", "cluster") if f"%{kind}id.{axis}" in found)
+
+
+def _forms(process: Process) -> Iterator[Linear]:
+    """What the process compares, and gives to registers."""
     for state in process.states:
-        if isinstance(state.action, Test) and any(map(_has_product, forms_of(state.action.condition))):
-            return True
-        if any(form is not None and _has_product(form) for edge in edges_of(state.action) for _, form in edge.values):
-            return True
-    return False
+        if isinstance(state.action, Test):
+            yield from forms_of(state.action.condition)
+        for edge in edges_of(state.action):
+            yield from (form for _, form in edge.values if form is not None)
+
+
+def _multiplies_shares(process: Process) -> bool:
+    return any(map(_has_product, _forms(process)))
 
 
 def _has_product(form: Linear) -> bool:

@@ -289,7 +289,14 @@ def _and(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     left, right = forms if not forms[1].terms else forms[::-1]
     if right.terms:
         return _opaque(how, op, forms, orderless=True)
-    return masked(left, right.constant) or _opaque(how, op, [left, right])
+    part = masked(left, right.constant)
+    return _opaque(how, op, [left, right]) if part is None else _without_none(how, part)
+
+
+def _without_none(how: Reading, form: Linear) -> Linear:
+    """The form without quotients that are 0: of a number that has no bits beyond those of its type, or of the mask."""
+    kept = [(one, times) for one, times in form.terms if not isinstance(one, Floor) or how.bounds(atom(one)) != (0, 0)]
+    return form if len(kept) == len(form.terms) else Linear(form.constant, tuple(kept))
 
 
 def _shifted(form: Linear, by: int) -> Linear:
