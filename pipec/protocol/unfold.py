@@ -5,7 +5,7 @@ A run at given sizes needs their values: the number of tiles per block of a pers
 
 from pipec.record import replace
 from pipec.verify.network import Action, Arrive, Edge, Network, Process, State, Test, Wait
-from pipec.verify.reader.values.arithmetic import Folds
+from pipec.verify.reader.values.forms import Folds
 from pipec.verify.terms import (
     Apply,
     Atom,

@@ -314,7 +314,8 @@ class Reading:
 
     def _assembled(self, interface: Interface) -> Network:
         facts = facts_of(interface, self.kernel.parameters)
-        assembly = Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts, near=self.arithmetic.near)
+        of = self.arithmetic
+        assembly = Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts, near=of.near, ends=of.ends)
         network = tidied(assembly.network(self.ctas, self.assumed), branches=self.branches)
         return with_numbers_that_fit(network) if self.fitting else network
 

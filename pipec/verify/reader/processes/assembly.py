@@ -1,13 +1,14 @@
 """Assembles the network from the automata of all classes of threads: numbers rings and cursors, and merges CTAs with the same behaviour."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from pipec.record import mutable, replace
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
 from pipec.verify.reader.flow.graph import EXIT
 from pipec.verify.reader.processes.clusters import check_alternates
 from pipec.verify.reader.processes.leaving import leaves
-from pipec.verify.reader.processes.shares import blocks_at_most, multiplied_places
+from pipec.verify.reader.processes.shares import blocks_at_most, ends_of_portions, multiplied_places
 from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed
 from pipec.verify.reader.processes.walk import Walk
@@ -40,14 +41,14 @@ _Draft = Process
 
 
 class Assembly:
-    """`rings`: of mbarriers, the same in all CTAs except for the counts."""
+    """`rings`: of mbarriers, the same in all CTAs except for the counts. `ends`: see Arithmetic."""
 
     def __init__(
         self, name: str, interface: Interface, rings: list[Ring], threads: int, ranges: dict[str, tuple[int, int]],
-        conditions: tuple[Formula, ...], *, near: bool = False,
+        conditions: tuple[Formula, ...], *, near: bool = False, ends: Mapping[Linear, Linear] | None = None,
     ) -> None:  # fmt: skip
         self.name, self.interface, self.threads, self.ranges, self.near = name, interface, threads, ranges, near
-        self.conditions = conditions
+        self.conditions, self.ends = conditions, ends or {}
         self.rings = list(rings)
         self.numbers: dict[object, int] = {}
 
@@ -287,7 +288,7 @@ class Assembly:
                 made.append(Compare("ge", add(add(extent, Linear(-1)), atom(Symbol(place)), -1)))
             if {one.name for one in symbols_of(blocks)} <= names:
                 made.append(Compare("eq", add(extent, blocks, -1)))
-        return (*made, *blocks_at_most(self.interface, processes, names))
+        return (*made, *blocks_at_most(self.interface, processes, names), *ends_of_portions(self.ends, processes))
 
 
 def _coalesced(states: list[State], rings: list[Ring], assumed_of: frozenset[int]) -> list[State]:

@@ -5,11 +5,11 @@ One loop over the blocks of K of all tiles of a block goes round `share * K` tim
 up from 0 only if there are no more blocks than tiles. Elsewhere this would only make each question of a proof longer.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from pipec.verify.network import Process, Test, edges_of
 from pipec.verify.reader.text.interface import Interface
-from pipec.verify.terms import Apply, Compare, Formula, Linear, add, atom, computed_in, forms_of, is_quotient, symbols_of
+from pipec.verify.terms import RANGES, Apply, Compare, Formula, Linear, add, atom, computed_in, forms_of, is_quotient, symbols_of
 
 
 def blocks_at_most(interface: Interface, processes: Iterable[Process], names: set[str]) -> Iterator[Formula]:
@@ -21,6 +21,13 @@ def blocks_at_most(interface: Interface, processes: Iterable[Process], names: se
         for most in bounds:
             if {one.name for one in symbols_of(most) | symbols_of(blocks)} <= names:
                 yield Compare("ge", add(most, blocks, -1))
+
+
+def ends_of_portions(ends: Mapping[Linear, Linear], processes: Iterable[Process]) -> Iterator[Formula]:
+    """That where a block's portion of the tiles ends is a signed number, as far as a process counts from where it begins. `ends`: by
+    where that is."""
+    given = {form for process in processes for form in _forms(process)}
+    yield from (Compare("ge", add(Linear(RANGES["s32"][1]), end, -1)) for begin, end in ends.items() if begin in given)
 
 
 def multiplied_places(interface: Interface, processes: Iterable[Process]) -> Iterator[str]:

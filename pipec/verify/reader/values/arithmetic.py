@@ -9,9 +9,10 @@ from typing import Literal
 from pipec.verify.reader.text.operations import Operation, number_of, widths_of, wrapped
 from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.extremes import counted_in, undivided
-from pipec.verify.reader.values.forms import FORMS, as_formula, as_linear
+from pipec.verify.reader.values.forms import FORMS, Folds, as_formula, as_linear
 from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.parts import PLACES, exact, has_counter, has_loaded, is_row, loaded_in, of_places, size_of
+from pipec.verify.reader.values.portions import portion, whole_share
 from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, remaining, rounded, share_of
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
@@ -54,8 +55,6 @@ _COMPARED = 4  # parts that a comparison has beside the numbers
 # Sizes beyond which hardly anybody launches a kernel.
 _USUAL = (1 << 16) - 1
 _Usual = Literal["", "sizes", "places"]
-# By name: the symbols in their order, and what it is of them.
-Folds = dict[str, tuple[tuple[Symbol, ...], Linear | Formula]]
 _SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
 
 
@@ -64,13 +63,14 @@ class Arithmetic:
 
     `ranges`: of symbols, inclusive; what is not named there may be anything. `checked`: symbols of which a launch can ask more. `limit`:
     one of LIMITS, or WHOLE; `widest`: how many parts the largest form had that was met, counted a little further than the limit. `folds`:
-    by the names of forms and conditions that were folded up what they were of the symbols that they are a function of now. Nothing that is
-    proved rests on these; runs at given sizes compute with them. `as_read`: what is made of a counter and read without a sign, or in part,
-    is the number that the machine reads; else it is required that this is the same number, which tells more of the counter. `apart`: there
-    was such a number. `loads`: there was a number that is loaded. `fitting`: what is made of loaded numbers and read with a sign is
-    required to fit (processes/fitting.py), else it is the number that the machine reads. `near`: the place of a block in the grid is as
-    small as sizes usually are, and so are products of sizes that something is taken from, or else it is for the launch; `placed`: that
-    makes a difference. `signed`: by forms of 32 bits the signed numbers that were read of them, in their type.
+    by the names of forms and conditions that were folded up what they were of the symbols that they are a function of now. Runs at given
+    sizes compute with these, and portions of blocks are recognised in them. `as_read`: what is made of a counter and read without a sign,
+    or in part, is the number that the machine reads; else it is required that this is the same number, which tells more of the counter.
+    `apart`: there was such a number. `loads`: there was a number that is loaded. `fitting`: what is made of loaded numbers and read with
+    a sign is required to fit (processes/fitting.py), else it is the number that the machine reads. `near`: the place of a block in the
+    grid is as small as sizes usually are, and so are products of sizes that something is taken from, or else it is for the launch;
+    `placed`: that makes a difference. `signed`: by forms of 32 bits the signed numbers that were read of them, in their type. `ends`: by
+    where portions of blocks begin, where they end, which is in that type (see portions.py).
     """
 
     def __init__(
@@ -89,6 +89,7 @@ class Arithmetic:
         self.widest, self.apart, self.loads = 0, False, False
         self.folds: Folds = {}
         self.signed: dict[Linear, Linear] = {}
+        self.ends: dict[Linear, Linear] = {}
         self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
         self._same: dict[Value, Value] = {}
         self._left: dict[Linear, tuple[int, int]] = {}  # what divisions leave: between which numbers
@@ -150,7 +151,22 @@ class Arithmetic:
         size = size_of(value, limit, self.folds if self.limit in (*LIMITS[2:], WHOLE) else ())
         if not isinstance(value, Compare) or size > limit:
             self.widest = max(self.widest, size)
-        return value if size <= limit else self._function(value, width)
+        if size <= limit:
+            return value
+        portioned = self._portion(value) if isinstance(value, Linear) and width == 32 else None
+        return self._function(value, width) if portioned is None else portioned
+
+    def _portion(self, form: Linear) -> Linear | None:
+        """The signed number that the machine reads of a form of 32 bits, if that is where a block's portion begins or ends."""
+        found = portion(self, form)
+        if found is None:
+            return None
+        begin, more, share = found
+        # Where it begins is said by a product, but it only matters that it is the same number for all.
+        number = self._function(atom(Apply("s32", (begin,))), 32)
+        assert isinstance(number, Linear)
+        self.ends[number] = add(number, share)
+        return add(number, more)
 
     def _function(self, value: Linear | Formula, width: int) -> Linear | Formula:
         """Of the symbols in it."""
@@ -256,7 +272,8 @@ class Arithmetic:
             if (divisor := divided_by(self, *forms)) is not None:
                 self._left[add(forms[0], forms[1], -1)] = 1 - divisor, divisor - 1
         rule = compared if op.name == "setp" else FORMS.get(op.name)
-        return rule(self, op, forms) if rule else UNKNOWN
+        made = rule(self, op, forms) if rule else UNKNOWN
+        return whole_share(self, made) if op.to == 32 and isinstance(made, Linear) else made
 
     def _condition(self, op: Operation, values: list[Value]) -> Value:
         if op.name == "selp":
@@ -264,8 +281,9 @@ class Arithmetic:
             if not isinstance(yes, (int, Linear)) or not isinstance(no, (int, Linear)) or isinstance(when, Linear):
                 return UNKNOWN
             chosen = as_formula(when), as_linear(yes), as_linear(no)
-            left = (remaining(self, *chosen) or dealt(*chosen)) if op.to == 32 else None
-            return left or undivided(choose(*chosen))
+            if op.to != 32:
+                return undivided(choose(*chosen))
+            return remaining(self, *chosen) or dealt(*chosen) or whole_share(self, undivided(choose(*chosen)))
         if any(isinstance(value, Linear) for value in values):
             return UNKNOWN
         parts = [as_formula(value) for value in values]
@@ -294,6 +312,9 @@ class Arithmetic:
         return self._within(form, 0, (1 << op.width) - 1, f"u{op.width}", compared)
 
     def _within(self, form: Linear, low: int, high: int, otherwise: str, compared: bool, *, fitting: bool = False) -> Linear:
+        if otherwise == "s32" and (portioned := self._portion(form)) is not None:
+            self.signed[form] = portioned
+            return portioned
         least, most = self.bounds(form)
         if least >= low and most <= high:
             return form

@@ -32,12 +32,16 @@ from pipec.verify.terms import (
     scale,
 )
 
+# By name: the symbols in their order, and what it is of them.
+Folds = dict[str, tuple[tuple[Symbol, ...], Linear | Formula]]
+
 
 class Reading(Protocol):
     """Interprets forms as numbers of a width, and bounds them (see Arithmetic)."""
 
     as_read: bool
     apart: bool
+    folds: Folds
 
     def read(self, form: Linear, op: Operation, compared: bool = False) -> Linear: ...
 

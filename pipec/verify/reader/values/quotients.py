@@ -136,26 +136,30 @@ def dealt(condition: Formula, yes: Linear, no: Linear) -> Linear | None:
                     if is_remainder(one) and times == 1:
                         number, among = one.arguments
                         place = scale(add(Linear(0, terms), atom(one), -1), -1)
-                        if (place, among) in _BLOCKS:
+                        if (place, among) in BLOCKS:
                             left = add(quotient(add(number, add(Linear(1), place), -1), among), quotient(number, among), -1)
                             return add(other, add(left, Linear(1)), reached)
     return None
 
 
 def share_of(form: Linear) -> Linear | None:
-    """Of how many things it is a block's share, if it is one (see `dealt`)."""
+    """Of how many things it is a block's share, if it is one: where the first blocks get one more (see `dealt`), or the last ones."""
     match form:
         case Linear(1, ((Apply(function, (number, among)), 1),)) if function == QUOTIENT:
-            for place, blocks in _BLOCKS:
+            for place, blocks in BLOCKS:
                 if blocks == among:
                     return add(add(number, place), Linear(1))
+        case Linear(0, ((Apply(function, (number, among)), 1),)) if function == QUOTIENT:
+            for place, blocks in BLOCKS:
+                if blocks == among and dict(number.terms).get(place.terms[0][0]) == 1:
+                    return add(number, place, -1)
         case _:
             pass
     return None
 
 
 # The places of blocks, and how many there are: each is at least 0 and less than that.
-_BLOCKS = [(atom(Symbol(f"%ctaid.{axis}")), atom(Symbol(f"%nctaid.{axis}"))) for axis in "xyz"]
+BLOCKS = [(atom(Symbol(f"%ctaid.{axis}")), atom(Symbol(f"%nctaid.{axis}"))) for axis in "xyz"]
 
 
 def _is_natural(how: Reading, form: Linear, least: int) -> bool:
