@@ -6,14 +6,16 @@ from typing import Literal
 
 from pipec.budgets import BUDGETS
 from pipec.diag.shown import counted
+from pipec.protocol.aligned import Alignment
 from pipec.protocol.effort import Effort, steps_so_far
 from pipec.protocol.everywhere import askable_formula
 from pipec.protocol.folding import folded_proof
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.refute import Deadlock, refute
 from pipec.protocol.refute_by_memory import refute_by_memory
+from pipec.protocol.restating.nested import nested
 from pipec.protocol.restating.opaque import Opaque
-from pipec.protocol.restating.restate import Restated, restate
+from pipec.protocol.restating.restate import Restated, one_behind_the_other, restate, worded
 from pipec.protocol.search.attempts import in_step
 from pipec.protocol.search.undecided import Standing
 from pipec.protocol.tried import Launches
@@ -33,6 +35,7 @@ from pipec.verify.terms import Formula
 
 _BRIEF = 300_000  # steps
 _BRIEFEST = 40_000  # where loaded numbers are added up: what is not proved soon, mostly is not without assuming that they fit
+_IN_STEP = 4 * _BRIEF  # of a search that follows loops turn by turn
 _LEAST = 100_000  # of a reading, where the earlier ones have taken all steps: what is proved there mostly takes less
 
 
@@ -206,14 +209,15 @@ class _Earlier:
     """What is known from earlier readings of the text. `refuting`: whether deadlocks are looked for. `settled`: no numbers in memory were
     found with which processes wait for ever, and each run told how it ends. Another reading writes the same values differently, so that
     its runs end in the same way. `searched`: the results of searches that were not cut off, which another reading with the same network
-    would repeat. `lacking`: what no schedule of an earlier search got past, by the names of registers, which are the same in each
-    reading; `lacks_it_again`: nor one of another reading."""
+    would repeat; `nested`: the networks that have been searched with loops inside each other. `lacking`: what no schedule of an earlier
+    search got past, by the names of registers, which are the same in each reading; `lacks_it_again`: nor one of another reading."""
 
     refuting: bool = True
     settled: bool = False
     lacking: set[Formula] = field(default_factory=set)
     lacks_it_again: bool = False
     searched: list[tuple[Network, bool, Judgement]] = field(default_factory=list)
+    nested: list[Network] = field(default_factory=list)
 
     def found(self, network: Network, *, any_conditions: bool) -> Judgement | None:
         """What a search of this network told."""
@@ -229,6 +233,8 @@ def _judged(
     search = partial(prove, effort=effort, lacking=earlier.lacking)
     if counting and (certificate := _by_counting(reading, pairs, search)) is not None:
         return _found(reading, certificate)
+    if (nesting := _by_nesting(reading, pairs, earlier)) is not None:
+        return nesting
     other = restate(network, numbers=reading.arithmetic.limit == WHOLE)
     if (before := earlier.found(other.network, any_conditions=any_conditions)) is not None:
         return before
@@ -291,6 +297,32 @@ def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]], search: Cal
     except Undecided:
         return None
     return replace(certificate, restated=other.others) if all(map(askable_formula, certificate.assumes)) else None
+
+
+def _by_nesting(reading: Reading, pairs: Sequence[tuple[int, int]], earlier: _Earlier) -> Judgement | None:
+    """With a proof of the network with loops inside each other in place of a single one, that the checker accepts; None if there is no
+    such loop, or none is found so."""
+    # (Where numbers are loaded, the reading for which they are given registers says what is a turn in few words.)
+    one = None if reading.arithmetic.loads and reading.arithmetic.limit != WHOLE else nested(reading.network)
+    if one is None or reading.network in earlier.nested:
+        return None
+    earlier.nested.append(reading.network)
+    of_such_launches = _asking(reading, one.conditions)
+    others, network = one.others, worded(of_such_launches, one.others)
+    # Loops may still be in other words, as those over distances.
+    further = restate(network, numbers=reading.arithmetic.limit == WHOLE)
+    if further.others and len(Alignment(further.network).askers) >= len(Alignment(network).askers):
+        others = one_behind_the_other(others, further.others)
+        network = worded(of_such_launches, others)
+    try:
+        certificate = prove(network, Effort(combinations=_IN_STEP), pairs, tries=in_step)
+    except Undecided:
+        return None
+    certificate = replace(certificate, assumes=(*one.conditions, *certificate.assumes), restated=others)
+    if not all(map(askable_formula, certificate.assumes)):
+        return None
+    found = _accepted(_found(reading, certificate), reading)
+    return found if found.certificate is not None else None
 
 
 def _found(reading: Reading, certificate: Certificate) -> Judgement:

@@ -58,13 +58,8 @@ def exact(network: Network, registers: frozenset[Symbol], bounds: Sequence[Formu
 
     def of_sizes(one: Atom) -> Linear | None:
         match one:
-            case Apply("mul.lo.s32" | "mul.lo.u32" | "s32" | "u32" as function, arguments) if _of_sizes(one, others):
-                wide = _widened(atom(one))
-                least, most = RANGES[function[-3:]]
-                asked = [Compare("ge", add(Linear(most), wide, -1))]
-                if len(arguments) == 1 or not symbols_of(atom(one)) <= natural:
-                    # A sum may also be too small, and so may a product of parameters that may be negative.
-                    asked.append(Compare("ge", add(wide, Linear(-least))))
+            case Apply("mul.lo.s32" | "mul.lo.u32" | "s32" | "u32", arguments) if _of_sizes(one, others):
+                asked = [*_fits(one, natural)]
                 counts = not registers.isdisjoint(symbols_of(atom(one)))
                 if counts and not all(askable_formula(everywhere().condition(each)) for each in asked):
                     return None
@@ -79,6 +74,23 @@ def exact(network: Network, registers: frozenset[Symbol], bounds: Sequence[Formu
         replace(process, states=tuple(_state(state, rewriting) for state in process.states)) for process in network.processes
     )
     return replace(network, processes=processes), tuple([everywhere().condition(one) for one in needed(facts, conditions)])
+
+
+def _fits(one: Apply, natural: AbstractSet[Symbol]) -> Iterator[Formula]:
+    """That what the machine computes is the exact number."""
+    wide = _widened(atom(one))
+    least, most = RANGES[one.function[-3:]]
+    yield Compare("ge", add(Linear(most), wide, -1))
+    if len(one.arguments) == 1 or not symbols_of(atom(one)) <= natural:
+        # A sum may also be too small, and so may a product of parameters that may be negative.
+        yield Compare("ge", add(wide, Linear(-least)))
+
+
+def fitting(form: Linear, facts: Iterable[Formula]) -> Iterator[Formula]:
+    """Conditions under which all that the machine computes in a form is the exact number."""
+    natural = _natural(facts)
+    for one in dict.fromkeys(computed_inside(form)):
+        yield from _fits(one, natural)
 
 
 def whole(formula: Formula) -> Formula:

@@ -97,20 +97,28 @@ Asked = tuple[bool, frozenset[Formula]]  # whether registers occur; and the cond
 def first_asked(network: Network) -> dict[Place, Asked]:
     """The condition of each test at the initial values of its counters. It is equal for loops with equal trip counts, whatever the start
     and direction of their counters."""
-    registers = registers_of(network)
     found: dict[Place, Asked] = {}
     for number, process in enumerate(network.processes):
-        begin = _beginnings(process, registers)
+        beginnings = Beginnings(process, registers_of(network))
         for place, state in enumerate(process.states):
             if isinstance(state.action, Test):
                 condition = state.action.condition
                 if condition == TRUE:  # of a place on the way to another one (restating/)
                     continue
-                inside = sorted(symbols_in(condition) & registers, key=lambda symbol: symbol.name)
-                ways = islice(combinations(*(begin.get(one, [_ANY]) for one in inside)), _MOST_BEGINNINGS)
-                asked = frozenset(_plain(substituted(condition, dict(zip(inside, way, strict=True)))) for way in ways)
-                found[number, place] = bool(inside), asked
+                found[number, place] = beginnings.first_asked(condition)
     return found
+
+
+class Beginnings:
+    """The values that the registers of a process begin with."""
+
+    def __init__(self, process: Process, registers: frozenset[Symbol]) -> None:
+        self.registers, self.begin = registers, _beginnings(process, registers)
+
+    def first_asked(self, condition: Formula) -> Asked:
+        inside = sorted(symbols_in(condition) & self.registers, key=lambda symbol: symbol.name)
+        ways = islice(combinations(*(self.begin.get(one, [_ANY]) for one in inside)), _MOST_BEGINNINGS)
+        return bool(inside), frozenset(_plain(substituted(condition, dict(zip(inside, way, strict=True)))) for way in ways)
 
 
 def _plain(formula: Formula) -> Formula:

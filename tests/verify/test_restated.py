@@ -267,6 +267,38 @@ def test_it_is_refused(name: str) -> None:
         restated(UP, [other], closed(UP))
 
 
+def twice(first: Restatement, other: Restatement) -> Restatement:
+    """A loop written out twice, the second time as in the other restatement."""
+    count = len(first.places)
+
+    def moved(place: Place, more: int) -> Place:
+        return replace(
+            place,
+            onwards=tuple(
+                replace(one, target=(one.target + (count if place.state == 5 else 0) + more) % (2 * count))
+                for one in place.onwards
+            ),
+        )
+
+    return replace(first, places=(*(moved(one, 0) for one in first.places), *(moved(one, count) for one in other.places)))
+
+
+def test_what_has_been_shown_is_not_taken_for_something_else() -> None:
+    """What is asked of each turn of a loop that is written out is asked once, and only of turns that are the same."""
+    restated(UP, [twice(PLAIN, PLAIN)], closed(UP))
+    same = {
+        name: other
+        for name, (other, _) in WRONG.items()
+        if len(other.places) == len(PLAIN.places) and other.places[0] == PLAIN.places[0]
+    }
+    changes = {name: other for name, other in same.items() if other.start == PLAIN.start and other.process == PLAIN.process}
+    assert len(changes) > 15
+    for name, other in changes.items():
+        with pytest.raises(Refused):
+            restated(UP, [twice(PLAIN, other)], closed(UP))
+            pytest.fail(name)
+
+
 def test_its_own_words_are_the_process() -> None:
     assert restated(UP, [PLAIN], closed(UP)) == UP
 

@@ -20,7 +20,7 @@ from pipec.verify.checker.restated import restated
 from pipec.verify.logic import System
 from pipec.verify.network import Action, Edge, Network, Process, Test, edges_of
 from pipec.verify.reader.processes.tidy import with_edges
-from pipec.verify.terms import TRUE, Compare, Formula, Symbol, add, atom, substitute, substituted, symbols_in, symbols_of
+from pipec.verify.terms import TRUE, Compare, Formula, Symbol, add, atom, negate, substitute, substituted, symbols_in, symbols_of
 
 
 @record
@@ -86,9 +86,65 @@ def in_words(network: Network, others: Sequence[Restatement]) -> Network | None:
 
 def _in_words(network: Network, others: Sequence[Restatement], sizes: System) -> Network:
     """Raises Refused."""
-    made = restated(network, others, sizes)
-    registers = registers_of(made)
-    return replace(made, processes=tuple([_alive(process, registers) for process in made.processes]))
+    return tidied(restated(network, others, sizes))
+
+
+def worded(network: Network, others: Sequence[Restatement]) -> Network:
+    """The network with processes as they are restated, not yet checked, and without registers on which nothing depends."""
+    processes = list(network.processes)
+    for one in others:
+        processes[one.process] = _worded(processes[one.process], one)
+    return tidied(replace(network, processes=tuple(processes)))
+
+
+def _worded(process: Process, one: Restatement) -> Process:
+    states = []
+    for place in one.places:
+        state = process.states[place.state]
+        before = edges_of(state.action)
+        ways = [(Edge(place.state) if way.takes is None else before[way.takes], way) for way in place.onwards]
+        edges = [Edge(way.target, (*edge.values, *way.values), edge.advances, way.requires) for edge, way in ways]
+        asked = None if place.asks is None else Test(place.asks, edges[0], edges[1])
+        action = asked or with_edges(state.action, lambda _, only=edges: only[0])  # type: ignore[misc]
+        states.append(replace(state, action=action))
+    return replace(process, states=tuple(states), start=one.start)
+
+
+def tidied(network: Network) -> Network:
+    """Without registers on which nothing depends."""
+    registers = registers_of(network)
+    return replace(network, processes=tuple([_alive(process, registers) for process in network.processes]))
+
+
+def one_behind_the_other(first: Sequence[Restatement], then: Sequence[Restatement]) -> tuple[Restatement, ...]:
+    """Restatements of a network, of which some processes are restated again: what does both at once."""
+    made = {one.process: one for one in first}
+    for one in then:
+        made[one.process] = _again(made[one.process], one) if one.process in made else one
+    return tuple(made.values())
+
+
+def _again(first: Restatement, then: Restatement) -> Restatement:
+    """Where the two ask something else, what the first one asks follows from the question of the second one, at a place of its own."""
+    places: list[Place] = []
+    further: list[Place] = []
+    for place in then.places:
+        before = first.places[place.state]
+        facts = tuple(dict.fromkeys((*before.facts, *place.facts)))
+        onwards = []
+        for number, one in enumerate(place.onwards):
+            if one.takes is None:
+                onwards.append(one)
+                continue
+            taken = before.onwards[one.takes]
+            onward = Onward(taken.takes, one.target, (*taken.values, *one.values), one.requires)
+            if before.asks is not None and place.asks != before.asks:
+                answer = negate(before.asks) if one.takes else before.asks
+                further.append(Place(before.state, (*facts, answer), TRUE, (onward, onward)))
+                onward = Onward(None, len(then.places) + len(further) - 1)
+            onwards.append(onward)
+        places.append(Place(before.state, facts, place.asks, tuple(onwards)))
+    return replace(then, places=(*places, *further))
 
 
 def _count_alike(worded: Sequence[Callable[[], tuple[Measured, ...]]], sizes: Callable[[], System], between: Between) -> bool:

@@ -77,6 +77,7 @@ class _Restating:
     def __init__(self, process: Process, other: Restatement, sizes: System, foreign: Collection[Symbol]) -> None:
         self.before, self.other, self.sizes, self.foreign = process, other, sizes, foreign
         self.unknowns = count()
+        self.shown = set[tuple[object, ...]]()  # what has been asked on the way from one place to another, and follows
 
     def process(self) -> Process:
         at = self._place(self.other.start).state
@@ -117,20 +118,23 @@ class _Restating:
 
     def _edge(self, place: Place, action: Action, answer: Formula, onward: Onward) -> Edge:
         """The edge along which the place is left with the answer."""
-        having = self.sizes.extended((*place.facts, answer, *onward.requires))
-        edge, then = Edge(place.state), self._place(onward.target)
+        edge, then, meant = Edge(place.state), self._place(onward.target), TRUE
         if onward.takes is not None:
             edges = edges_of(action)
             need(0 <= onward.takes < len(edges), "a place goes on otherwise than its state")
             edge = edges[onward.takes]
             if isinstance(action, Test):  # whose condition is what the answer must mean
                 meant = negate(action.condition) if onward.takes else action.condition
-                need(having.entails(meant), "a restatement asks something else")
-                having = having.extended([meant])
-            need(all(map(having.entails, edge.requires)), "a restatement lets arithmetic wrap")
-            having = having.extended(edge.requires)
         need(then.state == edge.target, "a restatement goes on in another state")
-        self._holds(having, edge, onward, then)
+        # Where a loop is written out several times, the same is asked each time.
+        asked = place.facts, answer, onward.requires, meant, edge.requires, edge.values, onward.values, then.facts
+        if asked not in self.shown:
+            having = self.sizes.extended((*place.facts, answer, *onward.requires))
+            need(having.entails(meant), "a restatement asks something else")
+            having = having.extended([meant])
+            need(all(map(having.entails, edge.requires)), "a restatement lets arithmetic wrap")
+            self._holds(having.extended(edge.requires), edge, onward, then)
+            self.shown.add(asked)
         return Edge(onward.target, (*edge.values, *onward.values), edge.advances, onward.requires)
 
     def _holds(self, having: System, edge: Edge, onward: Onward, then: Place) -> None:
