@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 # For each kind of block: its keyword, and why a name assigned in it is undefined after it.
 _ENDED: dict[BlockKind, tuple[str, str]] = {
     "with": ("`with`", "what a `with` holds is given back at its end"),
-    "turn": ("turn", "after the turn other blocks change what it may have read"),
+    "turn": ("turn", "what is obtained in a turn is given back in it"),
     "elected": ("`with elect()`", "only one thread has run the block"),
     "loop": ("loop", "each iteration has its own names, and a loop may run none"),
     "branch": ("branch", "on the other path it would be whatever was left in the register"),
@@ -208,9 +208,11 @@ class Context:
             # The name did exist: saying so helps more than suggesting a similar spelling.
             if ended is not None:
                 block, why = _ENDED[ended.kind]
-                more = f", or give `{name.name}` a first value before it" if ended.value else ""
-                if ended.kind == "with":
-                    more += f", or keep the tile's values by `{name.name} = registers(...)`" if ended.tile else ""
+                more = f", or give `{name.name}` a first value before it" if ended.value and not ended.tile else ""
+                more += f", or keep the tile's values by `{name.name} = registers(...)`" if ended.tile else ""
+                if ended.kind == "turn" and ended.value:
+                    why = "it stands for its expression, and after the turn other blocks change what that reads"
+                elif ended.kind == "with":
                     more += ", or obtain the stage without `with` and release it by hand"
                 self.bind(name.name, Poison(), name.span)  # one mistake, however often the name is used
                 self.fail(messages.OutOfBlock(name=name.name, block=block, why=why, more=more, at=name.span, assigned=ended.span))

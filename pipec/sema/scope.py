@@ -25,7 +25,7 @@ class Ended:
     span: Span
     kind: BlockKind
     value: bool  # a number or tile of values, which could also be assigned before the block
-    tile: bool = False  # a name of a stage's tile
+    tile: bool = False  # of values that would outlast it in registers
 
 
 @mutable
@@ -105,17 +105,17 @@ class Scope:
     def end(self, inner: "Scope", kind: BlockKind) -> None:
         """Records the names that a finished inner block had assigned. All threads run a `with` once: the variables that it assigned
         last, as in Python, and those whose assignment failed, but not the stages that it held. (What a tile's name stands for may read
-        such a stage: E0304.)"""
+        such a stage: E0304.) So does what is in registers outlast a turn, but not what is loaded where a name is used."""
         for name, ended in inner.ended.items():
             self._end(name, ended)
         for name, binding in {**inner.outlasting, **inner.names}.items():
-            if kind == "with" and isinstance(binding.meaning, tree.Variable | tree.Accumulator | Poison):
+            if _outlasts(binding.meaning, kind):
                 self.outlasting[name] = binding
                 self.ended.pop(name, None)
             elif binding.span is not None:
                 found = binding.meaning
                 value = isinstance(found, tree.Variable | Token)
-                self._end(name, Ended(binding.span, kind, value, isinstance(found, tree.BufferRef)))
+                self._end(name, Ended(binding.span, kind, value, _is_kept_by_registers(found, kind)))
         self.hidden.update({**inner.hidden, **inner.again})
 
     def _end(self, name: str, ended: Ended) -> None:
@@ -138,6 +138,20 @@ class Scope:
             known |= scope.names.keys() | scope.outlasting.keys()
             scope = scope.parent
         return closest(name, known)
+
+
+def _is_kept_by_registers(meaning: Meaning, kind: BlockKind) -> bool:
+    """Whether `registers(...)` of what the name stands for would outlast the block."""
+    return kind == "with" and isinstance(meaning, tree.BufferRef) or kind == "turn" and isinstance(meaning, tree.Variable)
+
+
+def _outlasts(meaning: Meaning, kind: BlockKind) -> bool:
+    """Whether a name with that meaning goes on behind the block that assigned it."""
+    if kind not in ("with", "turn"):
+        return False
+    if isinstance(meaning, tree.Variable):
+        return kind == "with" or not meaning.is_lazy
+    return isinstance(meaning, tree.Accumulator | Poison)
 
 
 def closest(name: str, known: "set[str] | tuple[str, ...]") -> str | None:

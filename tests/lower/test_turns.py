@@ -32,6 +32,31 @@ def test_the_same_bits_whatever_the_timing(splits: int) -> None:
     assert len(results) == 1
 
 
+# The total of the blocks before each one, which its own part is added to behind the turn.
+CHAINED = """
+kernel k(x: tensor[f32, M, 32], total: tensor[f32, 1, 32], c: tensor[i32, 1], y: tensor[f32, M, 32]):
+    grid(ceildiv(M, 32))
+    role compute(warps=1):
+        row = block.x * 32
+        v = registers(load(x[row, 0], 32, 32))
+        with semaphore(c[0], block.x, grid.x):
+            before = registers(load(total[0, 0], 32, 32))
+            first = load(total[0, 0])
+            store.direct(total[0, 0], column_sum(v), reduce="add")
+        store.direct(y[row, 0], v + column_sum(before) + 0.0 * first)
+"""
+
+
+@pytest.mark.parametrize("timing", ["order", "late", "random"])
+def test_what_was_read_in_a_turn_is_used_behind_it(timing: str) -> None:
+    """Registers hold what memory held then, whatever later blocks have added since."""
+    x = np.random.default_rng(2).integers(-3, 4, (128, 32)).astype(np.float32)
+    y, total, c = np.zeros_like(x), np.zeros((1, 32), np.float32), np.zeros(1, np.int32)
+    pipec.compile(CHAINED)["k"](x, total, c, y, device="sim", options=on(timing))
+    parts = x.reshape(4, 32, 32).sum(1)
+    np.testing.assert_array_equal(y, x + np.repeat(np.cumsum(parts, 0) - parts, 32, 0))
+
+
 # The blocks of a row add up in the order of their turn: y = (((0 * 2 + x0) * 2 + x1) * 2 + ...), which no other order gives.
 ORDERED = """
 kernel k(x: tensor[f32, B, 128, 32], y: tensor[f32, 128, 32], c: tensor[i32, T]):

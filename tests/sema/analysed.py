@@ -9,7 +9,8 @@ from pipec.syntax.parse import parse
 BF16 = DTYPES["bf16"]
 
 FRAME = """{before}
-kernel k[{constants}](x: tensor[f32, M, N], h: tensor[bf16, M, N], v: tensor[f32, M], w: tensor[f32, N], n: i32, alpha: f32, u: u32, b: i8):
+kernel k[{constants}]({more}\
+x: tensor[f32, M, N], h: tensor[bf16, M, N], v: tensor[f32, M], w: tensor[f32, N], n: i32, alpha: f32, u: u32, b: i8):
     grid({grid})
 {kernel}
     ring = InputTilePipeline(TilePayload(x=tile[f32, 16, 64], h=tile[bf16, 16, 64]), stages=2)
@@ -30,12 +31,15 @@ def analysed(
     kernel: str = "",
     constants: str = "BM: int = 16",
     grid: str = "1",
+    more: str = "",
     overrides: dict[str, object] | None = None,
 ) -> tuple[list[tree.Kernel], Sink]:
     def indented(text: str, by: int) -> str:
         return "\n".join(" " * by + line for line in text.split("\n"))
 
-    text = FRAME.format(before=before, constants=constants, grid=grid, kernel=indented(kernel, 4), body=indented(body, 12))
+    text = FRAME.format(
+        before=before, constants=constants, grid=grid, more=more, kernel=indented(kernel, 4), body=indented(body, 12)
+    )
     sink = Sink()
     file = parse(Source("t.pipe", text), sink)
     assert file is not None, [diagnostic.title for diagnostic in sink.diagnostics]

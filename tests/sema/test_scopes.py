@@ -49,6 +49,22 @@ def test_what_a_with_assigns_outlasts_it() -> None:
     assert told("with nothing.consume() as t:\n    with t as o:\n        q = n\nr = q") == ["UnknownName"]
 
 
+def test_so_does_what_a_turn_puts_into_registers() -> None:
+    """They are the thread's own. What a name stands for would be loaded again, when other blocks have changed it."""
+    turn = "with semaphore(c[0], block.x, grid.x):\n    "
+
+    def behind(body: str) -> list[str]:
+        return told(turn + body, more="c: tensor[i32, 1], ")
+
+    assert behind("q = registers(load(x[0, 0], 16, 64))\nr = registers(q + 1.0)") == []
+    assert behind("q = load(v[0])\nr = q") == []
+    assert behind("q = accumulator(f32, 64, 64)\nr = registers(q * 2.0)") == []
+    assert behind("with ring.consume() as t:\n        q = registers(t.x)\nr = registers(q + 1.0)") == []
+    assert behind("q = load(x[0, 0], 16, 64)\nr = registers(q + 1.0)") == ["OutOfBlock"]
+    assert behind("with ring.consume() as t:\n        q = t.x * 2.0\nr = registers(q + 1.0)") == ["OutOfBlock"]
+    assert behind("if n > 0:\n        q = load(v[0])\nr = q") == ["OutOfBlock"]
+
+
 def test_what_outlasts_a_with_begins_anew_until_it_is_read() -> None:
     """A name may stand for something else in the next block, of another type; once it was read behind its block, it is a variable there."""
     block = "with ring.consume() as t:\n    "
@@ -264,6 +280,7 @@ def test_what_the_target_says_is_known(name: str, stages: int) -> None:
         before="",
         constants="BM: int = 16",
         grid="1",
+        more="",
         kernel="    comptime STAGES = 3 if target.tensor_memory else 2",
         body="            pass",
     ).replace("stages=2", 'stages=STAGES if target.name == "' + name + '" and target.shared_bytes > 1000 else 0')

@@ -63,9 +63,10 @@ class NotCallable(Message):
 
 class OutOfBlock(Message):
     """A variable first assigned inside a loop or branch ends with it: on a path that skips the block it would have whatever the register
-    had before. So it is where one elected thread runs a block, and in a turn, after which other blocks change what was read. A `with`
-    around a stage ends only the name of the stage; what its block assigns goes on. A variable that is also assigned before a block keeps
-    its new value after it."""
+    had before. So it is where one elected thread runs a block. A `with` around a stage ends only the name of the stage; what its block
+    assigns goes on. So does what a turn, `with semaphore(...)`, puts into registers; but a tile that is not in registers is loaded where
+    its name is used, and after the turn other blocks change that. A variable that is also assigned before a block keeps its new value
+    after it."""
 
     code = "E0212"
     title = "`{name}` ends with the block that assigns it"
