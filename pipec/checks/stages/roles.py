@@ -20,6 +20,7 @@ from pipec.checks.summary import (
 from pipec.diag.catalogue.stages import roles as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
+from pipec.kir.plan.roles import operations
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.language.operation import ROLE
@@ -176,9 +177,25 @@ def _roles_of_pipeline(
         first, other = producers[0]
         sink.report(
             messages.TwoProducers(
-                pipeline=pipeline.name, first=first.name, second=role.name, at=span, other=other, declared=pipeline.span
+                consequence=_of_two_producers(pipeline, first, role),
+                pipeline=pipeline.name,
+                first=first.name,
+                second=role.name,
+                at=span,
+                other=other,
+                declared=pipeline.span,
             )
         )
+
+
+def _of_two_producers(pipeline: tree.Pipeline, *roles: ir.Role) -> str:
+    first, second = (
+        {use.tile.buffer for one in operations(role) for use in one.effects.filling if use.tile.handle.pipeline is pipeline}
+        for role in roles
+    )
+    if first & second:
+        return "one tile overwrites the other, and the full barrier completes a phase too early"
+    return "a stage has one producer, and would be full before the tiles of the other one have come"
 
 
 def _drains(role: RoleSummary, sink: Sink) -> None:

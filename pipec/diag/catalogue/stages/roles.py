@@ -78,10 +78,18 @@ class NeverConsumes(Message):
 
 
 class TwoProducers(Message):
-    """Two roles fill the same pipeline.
+    """Two roles fill the same pipeline. A pipeline has one producer role, though it may have several consumers.
 
-    Each role counts only the stages that it fills itself, so both would fill slot 0 first and wait for the same barrier phase.
-    Give each producer its own pipeline.
+    Each role counts only the stages that it fills itself, so both would fill slot 0 first and wait for the same barrier phase. Where
+    they fill the same tile, one would overwrite what the other has put there. Where each fills tiles of its own, no tile is lost, but a
+    stage is full when one role says so, and the other one's tiles need not have come.
+
+    Give each producer its own pipeline with the tiles that it fills; a consumer waits for a stage of each:
+
+        weights = InputTilePipeline(TilePayload(b=tile[bf16, 64, 64]), stages=2)
+        values = InputTilePipeline(TilePayload(a=tile[bf16, 128, 64]), stages=2)
+
+    Or let one role fill all tiles of a stage, some by TMA and others by its threads.
     """
 
     code = "E0405"
@@ -91,8 +99,9 @@ class TwoProducers(Message):
         secondary("other", "`{first}` fills `{pipeline}`"),
         secondary("declared", "declared here"),
     )
-    note = "both roles fill slot 0 first: one tile overwrites the other, and the full barrier completes a phase too early"
+    note = "both roles fill slot 0 first: {consequence}"
     help = "declare a second pipeline for role `{second}`, with the tiles that it fills"
+    consequence: str
     pipeline: str
     first: str
     second: str
