@@ -1,7 +1,7 @@
 """Judgements in terms of the source: verdicts, and messages that point at the waits that never end."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pipec.checks.verdict import Verdict
@@ -10,6 +10,7 @@ from pipec.diag.message import Message, Sink
 from pipec.interface import BarrierRange, KernelInterface, PointerParameter
 from pipec.kir.ir import Branch, Kernel
 from pipec.kir.plan.roles import operations
+from pipec.kir.plan.types import Plan
 from pipec.protocol.conditions import with_conditions
 from pipec.protocol.judge import Judgement, Side, judge
 from pipec.protocol.launches import launchable, names_of
@@ -19,19 +20,31 @@ from pipec.protocol.search.undecided import Standing
 from pipec.protocol.turns import refute_turns
 from pipec.record import record
 from pipec.sema import tree
+from pipec.sema.tree import Pipeline
 from pipec.source import Span
 from pipec.verify.condition_text import conditions_words
 from pipec.verify.data import formula_of
 from pipec.verify.network import ASSUMED, OPEN, Arrive, Assumption, Network, Wait, edges_of
 from pipec.verify.terms import Symbol
+from pipec.vocabulary import Completion
 
 _LOCATION = re.compile(r"\s*\.loc\s+\d+ (\d+) (\d+)")
 _AWAITED = {"full": "filled", "empty": "given back"}
+# What a block that ends leaves behind in stages that are filled, by how their tiles are; the first that applies.
+_LEFT: tuple[tuple[Completion, str], ...] = (
+    ("tma", "copies may still write its shared memory"),
+    ("copies", "copies may still write its shared memory"),
+    ("commit", "MMAs may still write its tensor memory"),
+    ("threads", "what was written there is never used"),
+)
+_SIGNALS_LEFT = "signals to them may still be on their way"
 _NONE = Deadlock({}, (), ())
 
 
-def sides_of(interface: KernelInterface) -> tuple[Side, ...]:
-    return tuple(Side(row.pipeline, _side(row), row.offset) for row in interface.barriers)
+def sides_of(interface: KernelInterface, left_filled: Collection[Pipeline]) -> tuple[Side, ...]:
+    """Of the pipelines that must be empty in the end: not of those whose stages may be `left_filled`."""
+    names = {pipeline.name for pipeline in left_filled}
+    return tuple(Side(row.pipeline, _side(row), row.offset) for row in interface.barriers if row.pipeline not in names)
 
 
 def _side(row: BarrierRange) -> Literal["full", "empty"]:
@@ -39,13 +52,14 @@ def _side(row: BarrierRange) -> Literal["full", "empty"]:
 
 
 def verdict(
-    ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink, most: int | None = None, before: Judgement | None = None
+    ptx: str, plan: Plan, interface: KernelInterface, sink: Sink, most: int | None = None, before: Judgement | None = None
 ) -> tuple[Verdict, Judgement]:
     """Judges one kernel of a PTX text and reports a refutation. `most`, `before`: see `judge`."""
+    kernel = plan.kernel
     found = judge(
         ptx,
         interface.name,
-        sides_of(interface),
+        sides_of(interface, plan.left_filled),
         lambda numbers: launchable(interface, numbers),
         lambda assumed: with_conditions(interface, assumed) is not None,
         most,
@@ -165,7 +179,19 @@ class Report:
             at=self.kernel.span if pipeline is None else pipeline.span,
             fills=tuple(one.span for one in taken if (one.handle.pipeline, one.handle.side) == (pipeline, "producer")),
             uses=tuple(one.span for one in taken if (one.handle.pipeline, one.handle.side) == (pipeline, "consumer")),
+            left=self._left(pipeline),
         )
+
+    def _left(self, pipeline: Pipeline | None) -> str:
+        """What is the matter with stages of the pipeline that are filled when the block ends."""
+        filled = {
+            use.completes
+            for role in self.kernel.roles
+            for one in operations(role)
+            for use in one.effects.filling
+            if use.tile.handle.pipeline is pipeline
+        }
+        return next((left for how, left in _LEFT if how in filled), _SIGNALS_LEFT)
 
     def _deadlock(self, blocked: Sequence[Blocked]) -> Message:
         waits = "; ".join(

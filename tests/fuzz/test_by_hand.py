@@ -114,8 +114,8 @@ REFUSED: dict[str, tuple[str, str, str, str]] = {
         "",
         "E0601",
     ),
-    "one more at one large size": ("for i in range(n):;    p+;if n == 1000:;    p+", "for i in range(n):;    p-", "", ""),
-    "one more at every 97th": ("for i in range(n):;    p+;if n % 97 == 96:;    p+", "for i in range(n):;    p-", "", ""),
+    "one more at one large size": ("for i in range(n):;    p+", "for i in range(n):;    p-;if n == 1000:;    p-", "", ""),
+    "one more at every 97th": ("for i in range(n):;    p+", "for i in range(n):;    p-;if n % 97 == 96:;    p-", "", ""),
     "one more at a pair of sizes": (
         "for i in range(n):;    p+",
         "for i in range(n):;    p-;if n == 13 and m == 11:;    p-",

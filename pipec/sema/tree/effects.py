@@ -5,7 +5,7 @@ from typing import Literal
 from pipec.record import record
 from pipec.sema.tree.expressions import BufferRef, Expression, TensorSlice
 from pipec.sema.tree.symbols import Handle, Pipeline
-from pipec.vocabulary import Completion, Reduction, UseKind
+from pipec.vocabulary import FILLING, Completion, Reduction, UseKind
 
 
 @record
@@ -77,6 +77,11 @@ class Effects:
     memory: GlobalAccess | None = None
     hands_over: Handle | Pipeline | None = None
     fills: tuple[Handle, Completion] | None = None
+
+    @property
+    def filling(self) -> tuple[TileUse, ...]:
+        """The uses that write the tile of a stage."""
+        return tuple(use for use in self.uses if use.kind in FILLING)
 
 
 def coordinates(place: TensorSlice) -> tuple[tuple[str, Expression], ...]:

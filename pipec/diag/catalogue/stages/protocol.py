@@ -39,9 +39,13 @@ class Deadlock(Message):
 
 class Uneven(Message):
     """For the sizes shown, every role ends, but some stages were filled that a consuming role never acquired. The block then exits while
-    copies may still be writing its shared memory, which may already belong to the next block on the multiprocessor.
+    copies may still be writing its shared memory, which may already belong to the next block on the multiprocessor; or signals to a
+    barrier there may still be on their way; or what threads have written into a stage is lost.
 
     Let the loops of both sides run equally often, or drain the remaining stages.
+
+    A pipeline without tiles, `ProducerConsumerPipeline`, may be left filled if threads of the block alone signal it: nothing is on its
+    way then when they end, and nothing is lost.
     """
 
     code = "E0602"
@@ -51,7 +55,7 @@ class Uneven(Message):
         secondary("fills", "a stage is obtained for filling here"),
         secondary("uses", "a filled stage is obtained here"),
     )
-    note = "the block would exit with filled stages: copies may still write its shared memory"
+    note = "the block would exit with filled stages: {left}"
     pipeline: str
     filled: str
     role: str
@@ -60,6 +64,7 @@ class Uneven(Message):
     at: Span
     fills: tuple[Span, ...]
     uses: tuple[Span, ...]
+    left: str
 
 
 class NotDecided(Message):
