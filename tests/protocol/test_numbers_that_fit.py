@@ -126,6 +126,61 @@ def test_part_of_a_number_is_no_sum_that_fits() -> None:
             assert compile_source(Source("k.pipe", text.format(kind=kind, fill=fill, take=take)), Options("sm_90a")).failed
 
 
+OF_NUMBERS = "lengths: tensor[i32, B], begins: tensor[i32, B], a: tensor[i32, M], c: tensor[i32, L]"
+# By what is not about numbers in memory, or is no arithmetic on them: what one role asks in a loop, and another one.
+NOT_ABOUT_NUMBERS = {
+    "counter and size": ("i + M < L", "i < L - M"),
+    "multiple of a counter": ("i * 1048576 < M", "i < ceildiv(M, 1048576)"),
+    "lowest bits": ("load(begins[block.x]) << 28 < 0", "load(begins[block.x]) < 0"),
+    "sign bit": ("load(begins[block.x]) ^ -2147483648 < i ^ -2147483648", "load(begins[block.x]) < i"),
+    "size that is chosen": ("x + M + 5 > 0", "x > -5 - M"),
+}
+
+
+@pytest.mark.parametrize("words", NOT_ABOUT_NUMBERS)
+def test_sizes_and_bits_that_do_not_fit_are_not_assumed_to(words: str) -> None:
+    """A role that goes wrong at large sizes, whatever is in memory, or at numbers as small as 8."""
+    lines = ["x = M", "if load(begins[block.x]) > 0:", "    x = L", "for i in range(load(lengths[block.x])):"]
+    one, other = (
+        "\n".join(" " * 8 + line for line in (*lines, f"    if {asked}:", f"        p.{does}_signal_and_step()"))
+        for asked, does in zip(NOT_ABOUT_NUMBERS[words], ("producer", "consumer"), strict=True)
+    )
+    text = KERNEL.format(fill=one, take=other).replace(
+        "lengths: tensor[i32, B], begins: tensor[i32, B], ends: tensor[i32, B]", OF_NUMBERS
+    )
+    state = compile_source(Source("k.pipe", text), Options("sm_90a"))
+    assert [each.code for each in state.diagnostics] == ["E0604"]
+
+
+def test_a_small_number_beside_a_large_size_goes_wrong() -> None:
+    """Which is why that is not assumed: of these 5 turns the producer fills 4 stages, and the consumer takes none."""
+    text = """kernel k(m: i32, lengths: tensor[i32, B]):
+    grid(B)
+    p = ProducerConsumerPipeline(stages=2)
+    role fill(warps=1) produces p:
+        for i in range(load(lengths[block.x])):
+            if i + m < 0:
+                p.producer_signal_and_step()
+    role take(warps=1) consumes p:
+        for i in range(load(lengths[block.x])):
+            if i < 0 - m:
+                p.consumer_signal_and_step()
+"""
+    assert compile_source(Source("k.pipe", text), Options("sm_90a")).failed
+    program = pipec.compile(text, arch="sm_90a", allow_undecided=True)
+    program["k"](7, np.array([5], np.int32), device="sim")
+    with pytest.raises(SimulationError, match="wait"):
+        program["k"](2147483647, np.array([5], np.int32), device="sim")
+
+
+def test_a_loop_over_rows_of_lengths_is_asked_of_the_launch() -> None:
+    """What says which number is loaded counts up to a size."""
+    walk = "b = block.x\nwhile b < B:\n    for j in {}:\n        {{it}}\n    b += grid.x"
+    state = compiled(walk.format("range(0, load(lengths[b]), 64)"), walk.format("range((load(lengths[b]) + 63) // 64)"))
+    assert not state.failed, state.diagnostics
+    assert ASSUMED in state.protocol["k"].sentence and "B + grid.x <= 2147483648" in state.protocol["k"].sentence
+
+
 def test_sums_of_sizes_have_to_fit_as_before() -> None:
     """Beside what is loaded, a counter that steps up to a parameter: that no step wraps is asked of the launch."""
     text = """kernel k(n: i32, lengths: tensor[i32, B]):

@@ -4,17 +4,22 @@ A kernel for sequences of any lengths rounds a length up to blocks of keys, or c
 all groups so far, and its own tiles beside them. No condition of a launch can bound what memory holds.
 """
 
-from pipec.record import replace
+from pipec.record import record, replace
 from pipec.verify.network import Assumption, Edge, End, Network, Process, State, Test, edges_of
-from pipec.verify.reader.values.parts import has_loaded
-from pipec.verify.terms import Linear, Symbol, forms_of, symbols_in, symbols_of
+from pipec.verify.reader.values.parts import is_loaded, operands_in
+from pipec.verify.terms import Compare, Formula, Linear, Symbol, forms_of, scale
+
+# What a number may lack of the end of its type in what is required, and by how much parts of it may be multiplied: what is required then
+# holds of numbers that are small. It does not of a number that is read without a sign, or of a bit that is shifted into the sign.
+_FAR = 1 << 30
+_TIMES = 1 << 14
 
 
 def with_numbers_that_fit(network: Network) -> Network:
-    """The network without what is required of such numbers, of counters to which they are added, and of counters that are compared with
-    either, under the assumption that it holds; the same if nothing is required of any."""
+    """The network without what is required of such numbers, of counters to which they are added, and where others count up to either,
+    under the assumption that it holds; the same if nothing is required of any."""
     lines: set[int] = set()
-    processes = tuple(_without(process, _counters(process), lines) for process in network.processes)
+    processes = tuple(_without(process, _counted(process), lines) for process in network.processes)
     if not lines:
         return network
     assumed = sorted((*network.assumptions, Assumption("numbers", tuple(sorted(lines)))), key=lambda one: one.kind)
@@ -26,37 +31,74 @@ def adds_up(network: Network) -> bool:
     return any(_added(process, _registers(process)) for process in network.processes)
 
 
-def _registers(process: Process) -> set[Symbol]:
-    return {register for state in process.states for edge in edges_of(state.action) for register, _ in edge.values}
+@record
+class _Counted:
+    """What a process does with numbers in memory. `added`: the registers to which they are added. `steps`: what others come to in a turn,
+    of those that are compared with either. `compared`: what they are compared in."""
+
+    registers: frozenset[Symbol]
+    added: frozenset[Symbol]
+    steps: frozenset[Linear]
+    compared: tuple[Linear, ...]
 
 
-def _added(process: Process, registers: set[Symbol]) -> set[Symbol]:
+def _registers(process: Process) -> frozenset[Symbol]:
+    return frozenset(register for state in process.states for edge in edges_of(state.action) for register, _ in edge.values)
+
+
+def _values(process: Process) -> list[tuple[Symbol, Linear]]:
+    rows = (row for state in process.states for edge in edges_of(state.action) for row in edge.values)
+    return [(register, form) for register, form in rows if form is not None]
+
+
+def _added(process: Process, registers: frozenset[Symbol]) -> frozenset[Symbol]:
     """The registers to which something loaded is added."""
-    values = (row for state in process.states for edge in edges_of(state.action) for row in edge.values)
-    return {register for register, form in values if form is not None and _counts(form, registers) and has_loaded(form)}
+    return frozenset(register for register, form in _values(process) if _counts(form, registers) and _is_of(form))
 
 
-def _counters(process: Process) -> frozenset[Symbol]:
-    """Registers to which something loaded is added, and those that are compared with them or with something loaded."""
+def _counted(process: Process) -> _Counted:
     registers = _registers(process)
     added = _added(process, registers)
-    found = set(added)
-    for state in process.states:
-        if isinstance(state.action, Test):
-            for compared in forms_of(state.action.condition):
-                beside = symbols_of(compared) & registers
-                found |= beside if beside & added or has_loaded(compared) else set()
-    return frozenset(found)
+    tests = (state.action for state in process.states if isinstance(state.action, Test))
+    compared = tuple(form for test in tests for form in forms_of(test.condition) if _is_of(form, added))
+    beside = {one for form in compared for one in operands_in(form)} & registers
+    steps = frozenset(_terms(form) for register, form in _values(process) if register in beside & operands_in(form))
+    return _Counted(registers, added, steps, compared)
 
 
-def _counts(form: Linear, registers: set[Symbol]) -> set[Symbol]:
+def _is_of(form: Linear, added: frozenset[Symbol] = frozenset()) -> bool:
+    """Whether the form is computed from numbers in memory, or from registers to which they are added."""
+    return any(is_loaded(one) or one in added for one in operands_in(form))
+
+
+def _counts(form: Linear, registers: frozenset[Symbol]) -> set[Symbol]:
     """The registers of which the form is a sum."""
     return {one for one, _ in form.terms if isinstance(one, Symbol)} & registers
 
 
-def _without(process: Process, counters: frozenset[Symbol], lines: set[int]) -> Process:
+def _terms(form: Linear) -> Linear:
+    return Linear(0, form.terms)
+
+
+def _is_taken_for_granted(counted: _Counted, required: Formula) -> bool:
+    if not isinstance(required, Compare) or required.relation != "ge":
+        return False
+    form = required.form
+    if form.constant < _FAR or sum(abs(times) for _, times in form.terms) > _TIMES:
+        return False
+    if _is_of(form, counted.added):
+        return True
+    terms = {_terms(form), _terms(scale(form, -1))}
+    if not terms.isdisjoint(counted.steps):
+        return True
+    return operands_in(form) <= counted.registers and any(
+        set(one.terms) <= set(other.terms) for one in terms for other in counted.compared
+    )
+
+
+def _without(process: Process, counted: _Counted, lines: set[int]) -> Process:
     def left(edge: Edge, line: int) -> Edge:
-        kept = tuple(one for one in edge.requires if counters.isdisjoint(symbols_in(one)) and not has_loaded(one))
+        kept = tuple(one for one in edge.requires if not _is_taken_for_granted(counted, one))
         if len(kept) < len(edge.requires):
             lines.add(line)
         return replace(edge, requires=kept)

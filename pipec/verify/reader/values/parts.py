@@ -15,7 +15,6 @@ from pipec.verify.terms import (
     Formula,
     Linear,
     Symbol,
-    forms_of,
     is_larger,
     is_quotient,
     is_smaller,
@@ -63,30 +62,37 @@ def is_loaded(one: Atom) -> TypeGuard[Apply]:
     return isinstance(one, Apply) and one.function.startswith("ld.")
 
 
-def has_loaded(value: Linear | Formula) -> bool:
-    """Whether a number in memory is part of it."""
-    return bool(loaded_in(value))
+def has_loaded(form: Linear) -> bool:
+    """Whether it is computed from a number in memory."""
+    return bool(loaded_in(form))
+
+
+def loaded_in(form: Linear) -> list[Apply]:
+    """The numbers in memory that it is computed from."""
+    return [one for one in operands_in(form) if is_loaded(one)]
 
 
 @lru_cache(4096)
-def loaded_in(value: Linear | Formula) -> frozenset[Apply]:
-    """The numbers in memory that it is made of, and those that say which."""
-    found: set[Apply] = set()
-    parts = [part for one, _ in value.terms for part in (one, *_parts(one))] if isinstance(value, Linear) else [*forms_of(value)]
-    for part in parts:
-        if isinstance(part, (Linear, Compare, Both, Either)):
-            found |= loaded_in(part)
-        elif is_loaded(part):
-            found.add(part)
+def operands_in(form: Linear) -> frozenset[Symbol | Apply]:
+    """The symbols and the numbers in memory that the form is computed from; not those that say where in memory, or which of two numbers."""
+    found: set[Symbol | Apply] = set()
+    for one, _ in form.terms:
+        match one:
+            case Symbol():
+                found.add(one)
+            case Apply() if is_loaded(one):
+                found.add(one)
+            case _:
+                found.update(*map(operands_in, _computed_from(one)))
     return frozenset(found)
 
 
-def _parts(one: Atom) -> tuple[Linear | Formula, ...]:
+def _computed_from(one: Atom) -> tuple[Linear, ...]:
     match one:
         case Floor(form, _):
             return (form,)
-        case Choose(condition, yes, no):
-            return condition, yes, no
+        case Choose(_, yes, no):
+            return yes, no
         case Apply(_, arguments):
             return arguments
         case _:
