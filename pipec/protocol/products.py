@@ -49,7 +49,7 @@ _ANOTHER = atom(Symbol("another size"))
 
 
 def exact(network: Network, registers: frozenset[Symbol], bounds: Sequence[Formula] = ()) -> tuple[Network, tuple[Formula, ...]]:
-    """The network with exact products and sums of sizes, and the conditions under which the machine's results equal them, for a launch.
+    """The network with exact products and sums of sizes, and the conditions under which the machine's results equal them.
     `bounds`: of registers, which count as sizes as far as a launch can be asked about what is made of them."""
     conditions: dict[Formula, None] = {}
     facts = (*network.facts, *bounds)
@@ -73,7 +73,7 @@ def exact(network: Network, registers: frozenset[Symbol], bounds: Sequence[Formu
     processes = tuple(
         replace(process, states=tuple(_state(state, rewriting) for state in process.states)) for process in network.processes
     )
-    return replace(network, processes=processes), tuple([everywhere().condition(one) for one in needed(facts, conditions)])
+    return replace(network, processes=processes), needed(facts, conditions)
 
 
 def _fits(one: Apply, natural: AbstractSet[Symbol]) -> Iterator[Formula]:

@@ -43,8 +43,9 @@ class Program:
         self.assumed: list[Formula] = []
         extra: tuple[Linear, ...] = ()
         if products:
-            network, conditions = exact(network, self.registers, reached(network, self.registers) if reaching else ())
-            self.assumed += conditions
+            bounds = reached(network, self.registers) if reaching else ()
+            network, conditions = exact(network, self.registers, bounds)
+            self.assumed += map(Everywhere((*network.facts, *bounds)).condition, conditions)
             extra = candidates(network, self.registers)
         self.network, self.products, self.quotients, self.reaching = network, products, quotients, reaching
         self.everywhere = Everywhere(network.facts)
