@@ -13,6 +13,7 @@ from pipec.verify.terms import Compare, Linear, Symbol, add, atom
 TEXT = """
 kernel k(x: tensor[f32, B, M], y: tensor[f32, N, K], counts: tensor[i32, B]):
     grid({grid})
+    assume({assumed})
     rows = ceildiv(M, 64)
     cols = ceildiv(N, 128)
     kb = ceildiv(K, 64)
@@ -73,11 +74,12 @@ WRONG = {
 }
 
 
-def failed(load: str, take: str) -> bool:
+def failed(load: str, take: str, assumed: str = "K >= 0") -> bool:
     produced = textwrap.indent(load.format(it="p.producer_signal_and_step()"), " " * 8)
     taken = textwrap.indent(take.format(it="p.consumer_signal_and_step()"), " " * 8)
     grid = PERSISTENT if "block.x" in load + take else "1"
-    return compile_source(Source("k.pipe", TEXT.format(grid=grid, load=produced, take=taken)), Options("sm_90a")).failed
+    text = TEXT.format(grid=grid, assumed=assumed, load=produced, take=taken)
+    return compile_source(Source("k.pipe", text), Options("sm_90a")).failed
 
 
 @pytest.mark.parametrize("right", RIGHT)
@@ -141,6 +143,26 @@ def test_an_accumulator_is_stored_behind_the_last_block_of_a_tile(way: str) -> N
 @pytest.mark.parametrize("way", ACCUMULATED)
 def test_its_neighbour_has_a_block_more(way: str) -> None:
     assert not multiplied(*ACCUMULATED[way], depth="kb + 1")
+
+
+COUNTED = "for b in range(B):\n    many = {many}\n    for {loop}:\n        "
+ROWS_OF_ONE = COUNTED.format(many="{many}", loop="m in range(0, many, 64)") + "for k in range(kb):\n            {it}"
+TURNS_OF_ONE = COUNTED.format(many="{many}", loop="i in range(ceildiv(many, 64) * kb)") + "{it}"
+CAPPED = "min(max(load(counts[b]), 0), M)"
+LOADED = {
+    "capped": (CAPPED, CAPPED, True),
+    "the other one may have one more": (CAPPED, CAPPED.replace("M)", "M + 1)"), False),
+    "of another batch": (CAPPED, CAPPED.replace("[b]", "[0]"), False),
+    "at least one in one of them": (CAPPED, CAPPED.replace("0)", "1)"), False),
+}
+
+
+@pytest.mark.parametrize("name", LOADED)
+def test_numbers_in_memory_that_are_bounded(name: str) -> None:
+    """That the product of a number that is not negative is no smaller than the type's least is nothing to ask of a launch."""
+    flat, rows, right = LOADED[name]
+    flat, rows = TURNS_OF_ONE.replace("{many}", flat), ROWS_OF_ONE.replace("{many}", rows)
+    assert failed(flat, rows, "K > 0") is not right
 
 
 def test_how_deep_loops_are_that_begin_in_one_state() -> None:

@@ -75,19 +75,18 @@ def nested(network: Network) -> Nested | None:
     nests = [_Depths(process, registers) for process in network.processes]
     conditions: dict[Formula, None] = {}
     found: list[tuple[int, Process, list[_Levels]]] = []
-    everywhere = Everywhere(network.facts)
+    everywhere, facts = Everywhere(network.facts), System(network.facts)
     for number, process in enumerate(network.processes):
         levels = []
         for one in flat[number][:_MOST_COUNTERS]:
             bounds = _ordered(one, number, nests)
             if len(bounds) > 1:
                 levels.append(_Levels(one, bounds))
-                needed = [
-                    everywhere.condition(each) for form in (atom(one.bound), *bounds) for each in fitting(form, network.facts)
-                ]
-                if not all(map(askable_formula, needed)):
+                exact = (each for form in (atom(one.bound), *bounds) for each in fitting(form, network.facts))
+                asked = [everywhere.condition(each) for each in exact if not facts.entails(each)]
+                if not all(map(askable_formula, asked)):
                     return None
-                conditions.update(dict.fromkeys(needed))
+                conditions.update(dict.fromkeys(asked))
         if levels:
             found.append((number, process, levels))
     if not found:
