@@ -153,7 +153,7 @@ def test_rows_of_a_run(scale: Path, capsys: Capture) -> None:
     kernel, run, comparison = rows(capsys.readouterr().out)
     assert (kernel["kind"], run["kind"], comparison["kind"]) == ("kernel", "run", "comparison")
     assert run["values"] == {"M": 16, "N": 64, "alpha": 2} and run["device"] == "sim" and run["grid"] == [1, 1, 1]
-    assert comparison["error"] <= comparison["bound"] and comparison["elements"] == 1024
+    assert comparison["error"] <= comparison["bound"] and comparison["elements"] == 1024 and comparison["verdict"] == "agrees"
     assert main([*arguments, "--shape", "alpha=nan"]) == 0
     assert rows(capsys.readouterr().out)[1]["values"]["alpha"] == "nan"
 

@@ -276,7 +276,7 @@ def test_run_shows_proofs_resources_error_and_chart(scale: str, tmp_path: Path, 
     assert "  checked ring: full barriers expect" in out
     assert "bytes of shared memory, 0 of 512 tensor-memory columns" in out
     assert "scale(M=16, N=64, alpha=2) on sim, grid (1, 1, 1)" in out
-    assert "y: largest error 0 against float64 NumPy over 1,024 elements" in out
+    assert "y: agrees: largest error 0 against float64 NumPy over 1,024 elements" in out
     assert "ring[0] " in out and "-" in out and "#" in out
     assert json.loads(timeline.read_text())["traceEvents"]
 

@@ -80,3 +80,27 @@ def test_a_given_value_of_another_shape_is_named(tmp_path: Path, capsys: Capture
     assert "error[E1005]" in said
     assert "the value given for `x` is of shape (3,), and `x` is of shape" in said
     assert "it reads `x = offsets(1, 2); y = x`" in said
+
+
+OUTPUTS = '''kernel k(x: tensor[f32, 32, 64], right: tensor[f32, 32, 64], more: tensor[f32, 32, 64], less: tensor[f32, 32, 64]):
+    """
+    numpy: right = x
+    numpy: more = x + 1
+    numpy: less = x - 1
+    """
+    grid(1)
+    role all(warps=1):
+        store(right[0, 0], load(x[0, 0], 32, 64))
+        store(more[0, 0], load(x[0, 0], 32, 64) + 2.0)
+        store(less[0, 0], load(x[0, 0], 32, 64))
+'''
+
+
+def test_each_output_agrees_or_is_wrong(tmp_path: Path, capsys: Capture) -> None:
+    """All are said to be, and each that is wrong is an error."""
+    (tmp_path / "k.pipe").write_text(OUTPUTS, encoding="utf-8")
+    assert main(["run", str(tmp_path / "k.pipe"), "--device", "sim"]) == 1
+    said = capsys.readouterr()
+    verdicts = [line.strip().rsplit(":", 1)[0] for line in said.out.splitlines() if "largest error" in line]
+    assert verdicts == ["right: agrees", "more: wrong", "less: wrong"]
+    assert said.err.count("error[E1006]") == 2 and "`more` of" in said.err and "`less` of" in said.err

@@ -280,16 +280,19 @@ def _print_simulation(interface: KernelInterface, result: "LaunchResult", option
 def _compare(plan: Plan, trial: Trial, values: Mapping[str, float], printer: Printer) -> None:
     if not trial.expected:
         printer.text("  no `numpy:` line in the docstring: the result was not compared")
-    for outcome in trial.judged():
-        if not outcome.passed:
-            raise Failure(_wrong(plan.interface, outcome))
-        against = f"against float64 NumPy over {outcome.total:,} elements"
-        printer.text(f"  {outcome.output}: largest error {outcome.error:.3g} {against} (allowed there {outcome.bound:.3g})")
+    outcomes = trial.judged()
+    for outcome in outcomes:
+        verdict = "agrees" if outcome.passed else "wrong"
+        against = f"largest error {outcome.error:.3g} against float64 NumPy over {outcome.total:,} elements"
+        printer.text(f"  {outcome.output}: {verdict}: {against} (allowed there {outcome.bound:.3g})")
         measured = {"error": outcome.error, "bound": outcome.bound, "elements": outcome.total}
-        printer.row("comparison", kernel=plan.kernel.name, values=values, output=outcome.output, **measured)
+        printer.row("comparison", kernel=plan.kernel.name, values=values, output=outcome.output, verdict=verdict, **measured)
     for name in trial.unjudged:
         printer.text(f"  {name}: not compared: no `numpy:` line of the docstring says what it is")
         printer.row("not compared", kernel=plan.kernel.name, values=values, output=name)
+    wrong = [_wrong(plan.interface, outcome) for outcome in outcomes if not outcome.passed]
+    if wrong:
+        raise Failure(*wrong)
 
 
 def _wrong(interface: KernelInterface, outcome: Comparison) -> Message:
