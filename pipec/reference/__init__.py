@@ -3,7 +3,6 @@
 from pipec.reference.bounded import Bounded, Precision, bounded
 from pipec.reference.compare import Comparison, compare, poisoned, rounded
 from pipec.reference.lines import (
-    ReferenceProblem,
     apply_given,
     dtypes_of,
     expected_values,
@@ -12,6 +11,7 @@ from pipec.reference.lines import (
     shape_sets,
 )
 from pipec.reference.precision import precision_of, rounding_to
+from pipec.reference.problem import ReferenceProblem
 from pipec.reference.trial import Trial, trial_of
 
 __all__ = [

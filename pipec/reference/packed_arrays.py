@@ -64,14 +64,15 @@ def chunked(factors: np.ndarray) -> np.ndarray:
 
 
 def unchunked(chunks: np.ndarray) -> np.ndarray:
-    """Factors [row_chunks * 128, k_chunks * 4] from chunks [row_chunks, k_chunks, 512]."""
-    row_chunks, k_chunks, _ = chunks.shape
-    groups = chunks.reshape(row_chunks, k_chunks, ROWS_PER_COLUMN, CHUNK_ROWS // ROWS_PER_COLUMN, CHUNK_SCALES)
-    return groups.transpose(0, 3, 2, 1, 4).reshape(row_chunks * CHUNK_ROWS, k_chunks * CHUNK_SCALES)
+    """Factors [..., row_chunks * 128, k_chunks * 4] from chunks [..., row_chunks, k_chunks, 512]."""
+    *outer, row_chunks, k_chunks, _ = chunks.shape
+    groups = chunks.reshape(*outer, row_chunks, k_chunks, ROWS_PER_COLUMN, CHUNK_ROWS // ROWS_PER_COLUMN, CHUNK_SCALES)
+    rows = np.moveaxis(groups, -4, -2).swapaxes(-4, -3)
+    return rows.reshape(*outer, row_chunks * CHUNK_ROWS, k_chunks * CHUNK_SCALES)
 
 
 def scaled(operand: np.ndarray, chunks: np.ndarray, block: int) -> np.ndarray:
-    """Each element of `operand` [rows, K] times the factor of its row and block of K."""
-    rows, depth = operand.shape
-    factors: np.ndarray = np.repeat(unchunked(chunks), int(block), axis=1)[:rows, :depth]
+    """Each element of `operand` [..., rows, K] times the factor of its row and block of K."""
+    rows, depth = operand.shape[-2:]
+    factors: np.ndarray = np.repeat(unchunked(chunks), block, axis=-1)[..., :rows, :depth]
     return np.asarray(operand * factors)

@@ -36,7 +36,7 @@ from pipec.sema.types import dtype_of
 def precision_of(kernel: Kernel) -> Precision:
     """The errors that the reference of the kernel has to allow for."""
     made, argument = _operands(kernel)
-    return Precision(_accumulation(kernel), operand=made, argument=argument, working=_working(kernel))
+    return Precision(_accumulation(kernel), operand=made, argument=argument, working=_working(kernel), whole=_whole(kernel))
 
 
 def rounding_to(dtype: np.dtype | str) -> Rounding:
@@ -146,3 +146,11 @@ def _working(kernel: Kernel) -> Rounding:
                 case _:
                     pass
     return _coarsest({dtype for dtype in dtypes if dtype.bits < 32})
+
+
+def _whole(kernel: Kernel) -> float:
+    """Up to where whole numbers are exact: 2**24 in float32, and 2**53, as far as the reference itself has them, where all types of the
+    kernel are integers and float64."""
+    held = {tensor.dtype for tensor in kernel.tensors} | {buffer.dtype for buffer in kernel.buffers}
+    computed = {dtype_of(node.type) for role in kernel.roles for node in expressions(role)}
+    return 2.0**24 if any(dtype.is_float and dtype.bits <= 32 for dtype in held | computed) else 2.0**53

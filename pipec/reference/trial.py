@@ -1,7 +1,8 @@
 """A trial run of a kernel: generated arguments, poisoned outputs, and the reference for these arguments."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ from pipec.kir.ir import Kernel
 from pipec.kir.plan.types import Plan
 from pipec.reference.bounded import Bounded
 from pipec.reference.compare import Comparison, compare, poisoned
-from pipec.reference.lines import ReferenceProblem, apply_given, dtypes_of, expected_values, reference_lines
+from pipec.reference.lines import apply_given, dtypes_of, expected_values, reference_lines
 from pipec.reference.precision import precision_of
+from pipec.reference.problem import ReferenceProblem
+from pipec.reference.reasons import Lost, Trace, unbounded, zeros_pass
 from pipec.runtime import random_arguments
 from pipec.sema.tree import PassTurn
 
@@ -47,11 +50,12 @@ def trial_of(plan: Plan, values: Mapping[str, float], seed: int = 0) -> Trial:
     lines = reference_lines(kernel.document)
     expected: dict[str, Bounded] = {}
     if lines:
-        expected = expected_values(lines, arguments, dtypes_of(interface), known, precision=precision_of(kernel), unread=unread)
-    for name, wanted in expected.items():
-        _refuse_unbounded(name, wanted)
-        _refuse_inexact(name, wanted, arguments[name])
-        _refuse_wide(name, wanted, arguments[name])
+        evaluated = partial(
+            expected_values, lines, arguments, dtypes_of(interface), known, precision=precision_of(kernel), unread=unread
+        )
+        expected = evaluated()
+        for name, wanted in expected.items():
+            _refuse(name, wanted, arguments[name], evaluated)
     poison = {name: poisoned(arguments[name], expected.get(name)) for name in sorted(unread)}
     for name, bits in poison.items():
         arguments[name][...] = bits
@@ -76,31 +80,29 @@ def _counters(kernel: Kernel) -> set[str]:
     return {operation.counter.tensor.name for operation in operations if isinstance(operation, PassTurn)}
 
 
-def _refuse_unbounded(name: str, expected: Bounded) -> None:
-    """With an unbounded error a comparison would be meaningless."""
-    unbounded = np.argwhere(~np.isfinite(expected.error))
-    if len(unbounded):
-        raise ReferenceProblem(
-            f"rounding may change `{name}` at {[int(i) for i in unbounded[0]]} by any amount (a division by what may be zero, or a "
-            "condition that is as good as equal): no result could be called wrong there"
-        )
-
-
-def _refuse_inexact(name: str, wanted: Bounded, output: np.ndarray) -> None:
-    """Integers must be equal, but neighbours beyond 2**53 are one number in float64."""
-    large = np.argwhere(np.abs(wanted.value) > _EXACT)
-    if output.dtype.kind in "iu" and len(large):
-        raise ReferenceProblem(
-            f"`{name}` is {np.abs(wanted.value).max():.3g} at {[int(i) for i in large[0]]}: references are computed in float64, which "
-            "has not all integers beyond 2**53, so that a wrong one could not be told from the right one there"
-        )
-
-
-def _refuse_wide(name: str, wanted: Bounded, output: np.ndarray) -> None:
-    """A comparison that zeros would pass shows nothing."""
+def _refuse(name: str, wanted: Bounded, output: np.ndarray, evaluated: Callable[..., object]) -> None:
+    """Refuses a reference that nothing could contradict."""
+    integers = output.dtype.kind in "iu"
     value = np.abs(wanted.value)
-    if output.dtype.kind not in "iub" and np.any(value > 0) and np.all(value <= wanted.error):
+
+    def lost_by(lost: Lost, said: str) -> ReferenceProblem:
+        trace = Trace()
+        evaluated(trace=trace)
+        return trace.problem(name, lost, said)
+
+    if unbounded(wanted, None):
+        place = [int(i) for i in np.argwhere(~np.isfinite(wanted.error))[0]]
+        said = f"rounding may change `{name}` at {place} by any amount, so that no result could be called wrong there"
+        raise lost_by(unbounded, said)
+    if integers and np.any(value > _EXACT):
+        place = [int(i) for i in np.argwhere(value > _EXACT)[0]]
+        # Integers must be equal, but neighbours beyond 2**53 are one number in float64.
         raise ReferenceProblem(
-            f"rounding may change each element of `{name}` by more than its value (the largest is {value.max():.3g}, and "
-            f"{np.max(wanted.error):.3g} is allowed): zeros would pass, too"
+            f"`{name}` is {value.max():.3g} at {place}: references are computed in float64, which has not all integers beyond 2**53, so "
+            "that a wrong one could not be told from the right one there"
+        )
+    if not integers and output.dtype.kind != "b" and zeros_pass(wanted, None):
+        sizes = f"the largest is {value.max():.3g}, and {np.max(wanted.error):.3g} is allowed"
+        raise lost_by(
+            zeros_pass, f"rounding may change each element of `{name}` by more than its value ({sizes}): zeros would pass, too"
         )

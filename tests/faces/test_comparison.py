@@ -80,6 +80,7 @@ def test_a_given_value_of_another_shape_is_named(tmp_path: Path, capsys: Capture
     assert "error[E1005]" in said
     assert "the value given for `x` is of shape (3,), and `x` is of shape" in said
     assert "it reads `x = offsets(1, 2); y = x`" in said
+    assert "k.pipe:4:12" in said and "given: x = offsets(1, 2)\n   |            ^^^^^^^^^^^^^^^^^ here" in said
 
 
 OUTPUTS = '''kernel k(x: tensor[f32, 32, 64], right: tensor[f32, 32, 64], more: tensor[f32, 32, 64], less: tensor[f32, 32, 64]):

@@ -8,7 +8,9 @@ from pathlib import Path
 from test_seed_names import PAGES
 
 from pipec.driver import Options, compile_source
-from pipec.reference.bounded import Arithmetic, Precision, functions
+from pipec.reference.arithmetic import Arithmetic
+from pipec.reference.bounded import Precision
+from pipec.reference.functions import functions
 from pipec.sema.language.functions import FUNCTIONS
 from pipec.sema.language.operation import (
     BARRIER,
@@ -45,7 +47,7 @@ def functions_table() -> str:
 
 
 def reference_functions() -> str:
-    return ", ".join(f"`{name}`" for name in sorted(functions(Arithmetic(Precision()))))
+    return ", ".join(f"`{row.shown}`" for _, row in sorted(functions(Arithmetic(Precision())).items()))
 
 
 PAGE = {RING: "S0", ROLE: "S1", INPUT: "S2", OUTPUT: "S3", EPILOGUE_LOAD: "S4"}

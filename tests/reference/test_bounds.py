@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipec.driver import Options, compile_source
-from pipec.reference import Bounded, Precision, bounded, compare, expected_values, poisoned, rounding_to
-from pipec.reference.lines import ReferenceProblem
+from pipec.reference import Precision, bounded, compare, expected_values, poisoned, rounding_to
+from pipec.reference.problem import ReferenceProblem
 from pipec.reference.trial import Trial, trial_of
 from pipec.source import Source
 
@@ -112,15 +112,6 @@ def test_poison_is_wrong_at_any_position(dtype: type, bits: bytes) -> None:
             assert (outcome.wrong, outcome.unwritten) == (right.size, right.size)
 
 
-@pytest.mark.parametrize(("line", "says"), [("y = y + x", "reads `y`"), ("y = x / (x - x + x - x)", "any amount")])
-def test_what_nothing_could_contradict_is_refused(line: str, says: str) -> None:
-    from pipec.reference.trial import _refuse_unbounded
-
-    x = np.ones(3, np.float32)
-    with pytest.raises(ReferenceProblem, match=says):
-        _refuse_unbounded("y", expected_values([line], {"x": x, "y": x}, unread=["y"])["y"] if "y +" in line else _near_zero())
-
-
 _OF = """
 kernel k(x: tensor[TYPE, 32, 64], y: tensor[TYPE, 32, 64], z: tensor[TYPE, 32, 64]):
     grid(1)
@@ -140,6 +131,7 @@ def _trial(dtype: str, line: str) -> Trial:
 @pytest.mark.parametrize(
     ("dtype", "line", "says"),
     [
+        ("f32", "y = y + x", "reads `y`"),
         ("f32", "y = (x + 100000000) - 100000000", "zeros would pass"),
         ("i64", "y = x * 1152921504606846976 + 1", "beyond 2"),
         ("u64", "y = x + 9007199254740994", "beyond 2"),
@@ -156,11 +148,6 @@ def test_a_comparison_that_says_nothing_is_refused(dtype: str, line: str, says: 
 def test_outputs_that_no_line_names_are_known(dtype: str, line: str) -> None:
     assert _trial(dtype, line).unjudged == ("z",)
     assert _trial(dtype, line.replace("y", "z")).unjudged == ("y",)
-
-
-def _near_zero() -> Bounded:
-    expected = expected_values(["y = 1 / (x / 3 - x / 3 + z)"], {"x": np.ones(3), "z": np.full(3, 1e-9), "y": np.ones(3)})
-    return expected["y"]
 
 
 def _flushed(values: np.ndarray) -> np.ndarray:

@@ -48,7 +48,7 @@ def run_kernels(state: Compilation, options: argparse.Namespace) -> int:
         printer.text(f"  built   {assembled}")
         printer.row("kernel", arch=state.arch, **fields_of(report), assembled=assembled)
         for values in sizes_to_run(plan.interface, plan.kernel.document, [*options.shapes, *_stamp_words(plan.interface)]):
-            trial = _trial(plan, values, options.seed)
+            trial = _trial(plan, values, options.seed, state.source)
             if plan.interface.timestamps is not None:
                 trial.arguments[plan.interface.timestamps.argument][...] = 0
             _run_one(plan.interface, state.ptx, trial.arguments, values, options, state.source)
@@ -107,14 +107,26 @@ def _interfaces(source: Source) -> Iterator[KernelInterface]:
                 yield found
 
 
-def _trial(plan: Plan, values: Mapping[str, float], seed: int) -> Trial:
+def _trial(plan: Plan, values: Mapping[str, float], seed: int, source: Source) -> Trial:
     try:
         with _refusals(values):
             return trial_of(plan, values, seed)
     except ReferenceProblem as problem:
         document = plan.kernel.document
         text = "; ".join((*given_lines(document), *reference_lines(document)))
-        raise Failure(messages.BadReference(kernel=plan.kernel.name, problem=str(problem), text=text)) from None
+        at = _part_of_docstring(source, plan.kernel.span, problem)
+        raise Failure(messages.BadReference(kernel=plan.kernel.name, problem=str(problem), text=text, at=at)) from None
+
+
+def _part_of_docstring(source: Source, kernel: Span, problem: ReferenceProblem) -> Span:
+    """Where the line stands behind the kernel's name, and in it the part that is wrong; else the name."""
+    line = problem.line or "\n"
+    number = next((number for number in range(kernel.line, len(source.lines) + 1) if line in source.line(number)), None)
+    if number is None:
+        return kernel
+    first = source.line(number).index(line) + 1
+    start, end = problem.part or (0, len(line))
+    return source.span(number, first + start, number, first + end)
 
 
 @contextmanager

@@ -62,14 +62,19 @@ class BadShape(Message):
 
 class BadReference(Message):
     """A docstring line `numpy: d = a @ b.T` names what the kernel computes: array arithmetic over its arguments, with the functions
-    of NumPy that are listed in docs/language.md. It is evaluated in float64."""
+    of NumPy that are listed in docs/language.md. It is evaluated in float64.
+
+    Each element has a bound of what rounding may change. Where that is so wide that no result could be called wrong, the reference is
+    refused as well; the message names the part of the line that loses the bound, and how well its operands were known."""
 
     code = "E1005"
-    title = "the NumPy reference of kernel `{kernel}` cannot be evaluated: {problem}"
+    title = "the NumPy reference of kernel `{kernel}` cannot be used: {problem}"
+    labels = (primary("at", "here"),)
     note = "it reads `{text}`"
     kernel: str
     problem: str
     text: str
+    at: Span
 
 
 class WrongResult(Message):
