@@ -3,7 +3,7 @@
     parse -> analyse -> build -> check -> plan -> limits -> lower -> emit -> prove
 
 A compilation can stop after any stage and stops by itself after a stage that reported something. Everything here is pure: a source in,
-results or diagnostics out.
+results or diagnostics out, the same ones whatever the user's cache holds.
 """
 
 import os
@@ -38,7 +38,7 @@ class Options:
     `arch` None: the one named in the source (see Compilation.arch). `watchdog` bounds each wait on a barrier, in seconds. `unchecked`
     skips the checks and proofs: the result may hang or compute anything, as tests of the watchdog need. `allow_undecided` accepts
     kernels for which neither a deadlock nor a proof of its absence is found. `timestamps` adds a tensor in which the roles record the
-    clock (pipec.timestamps).
+    clock (pipec.timestamps). `remembers`: in the user's cache, which kernels are undecided, so that those allowed need no other search.
     """
 
     arch: str | None = None
@@ -48,6 +48,7 @@ class Options:
     unchecked: bool = False
     allow_undecided: bool = False
     timestamps: bool = False
+    remembers: bool = False
 
 
 @mutable
@@ -180,6 +181,7 @@ def _prove(state: Compilation) -> None:
     from pipec.lower import lower
     from pipec.protocol.effort import work_so_far
     from pipec.protocol.explain import verdict
+    from pipec.protocol.remembered import remember_undecided, undecided_before
     from pipec.ptx.emit import emit
     from pipec.verify.document import Proof
 
@@ -192,6 +194,11 @@ def _prove(state: Compilation) -> None:
     for number, plan in enumerate(plans):
         if number and work_so_far() - work > BUDGETS["file proof steps"].limit:
             raise BudgetEnded(BUDGETS["file proof steps"], plan.kernel.span)
+        text, name = ptx, plan.kernel.name
+        before = undecided_before(text, name) if state.options.remembers and state.options.allow_undecided else None
+        if before is not None:
+            state.protocol[name] = before
+            continue
         found, judgement = verdict(ptx, plan, plan.interface, state.sink)
         proved_with = plan.interface
         if found.outcome == "open" and judgement.certificate is None and judgement.network is not None:
@@ -202,9 +209,11 @@ def _prove(state: Compilation) -> None:
             from pipec.protocol.undecided_report import not_decided
 
             state.sink.report(not_decided(ptx, plan.kernel, plan.interface, judgement))
-        state.protocol[plan.kernel.name] = found
+        if found.outcome == "open" and judgement.certificate is None and state.options.remembers:
+            remember_undecided(text, name, found)
+        state.protocol[name] = found
         if found.outcome == "proved" and judgement.certificate is not None and judgement.network is not None:
-            state.certificates[plan.kernel.name] = Proof(judgement.certificate, judgement.network.assumed)
+            state.certificates[name] = Proof(judgement.certificate, judgement.network.assumed)
 
 
 def _with_positive_divisors(

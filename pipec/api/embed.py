@@ -82,7 +82,7 @@ def _options(
         _require(parameter, value, value is None or isinstance(value, str), "a name, or None")
     for parameter, choice in (("unchecked", unchecked), ("allow_undecided", allow_undecided), ("timestamps", timestamps)):
         _require(parameter, choice, isinstance(choice, bool), "True or False")
-    return Options(arch, dict(given), kernel, debug_seconds(debug), unchecked, allow_undecided, timestamps)
+    return Options(arch, dict(given), kernel, debug_seconds(debug), unchecked, allow_undecided, timestamps, remembers=True)
 
 
 def _require(parameter: str, value: object, fits: bool, expected: str) -> None:

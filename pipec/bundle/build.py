@@ -61,7 +61,9 @@ def build(source: Source, name: str, request: Request) -> Built:
     codes: dict[str, bytes] = {}
     forms: dict[str, list[Form]] = {}
     for target in request.targets or (None,):
-        options = Options(target, dict(request.constants), request.kernel, allow_undecided=request.allow_undecided)
+        options = Options(
+            target, dict(request.constants), request.kernel, allow_undecided=request.allow_undecided, remembers=True
+        )
         first = _compiled(source, options, "limits")
         interfaces = [plan.interface for plan in first.plans or ()]
         for interface in interfaces:

@@ -119,6 +119,7 @@ def _compiled(options: argparse.Namespace, until: str = "prove") -> "Compilation
         watchdog,
         allow_undecided=options.allow_undecided,
         timestamps=getattr(options, "timestamps", False),
+        remembers=True,
     )
     state = compile_source(read_input(options.file), wanted, until)
     if state.failed:

@@ -223,7 +223,7 @@ class Choices(Offer):
     def _compiled(self, candidate: Candidate, until: str, file: ast.File | None) -> Compilation:
         options = self._compilation.options
         constants = {**options.constants, **candidate.constants}
-        given = type(options)(options.arch, constants, self._kernel, None, options.unchecked, options.allow_undecided)
+        given = replace(options, constants=constants, kernel=self._kernel, watchdog=None, timestamps=False)
         return compile_source(self._compilation.source, given, until, file)
 
     def planned(self, candidate: Candidate) -> Compilation:

@@ -80,7 +80,7 @@ class NotDecided(Message):
     memory never holds such numbers, which pipec cannot know, or this is the mistake.
 
     If nothing else helps, `--allow-undecided` (Python: `allow_undecided=True`) accepts the kernel as it is; run it with `--watchdog`
-    then.
+    then. It does not search again for what has not been found before: that is remembered in the cache.
     """
 
     code = "E0604"
