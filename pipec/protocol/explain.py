@@ -8,7 +8,7 @@ from pipec.checks.verdict import Verdict
 from pipec.diag.catalogue.stages import protocol as messages
 from pipec.diag.message import Message, Sink
 from pipec.interface import BarrierRange, KernelInterface, PointerParameter
-from pipec.kir.ir import Branch, Kernel
+from pipec.kir.ir import Branch, Kernel, Role
 from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import Plan
 from pipec.protocol.conditions import with_conditions
@@ -117,12 +117,29 @@ def undecided(found: Judgement) -> Verdict:
 
 
 class Places:
-    """Maps lines of a PTX text to source statements."""
+    """Maps lines of a PTX text to source statements, and registers to variables."""
 
     def __init__(self, ptx: str, kernel: Kernel) -> None:
         self.kernel = kernel
         self.lines = ptx.split("\n")
         self.spans = {(span.shown_line, span.shown_column): span for span in _spans(kernel)}
+
+    def variable(self, role: Role, register: str) -> str | None:
+        """The variable of the role that a register of the kernel holds; None if statements about no variable, or several, compute it.
+        (A move of a number that there is already may stand anywhere in front of a loop.)"""
+        within = range(*self._entry())
+        named = {one.span: one.variable.name for one in operations(role) if isinstance(one, tree.Assign)}
+        named |= {loop.span: loop.variable.name for loop in role.loops if loop.variable is not None}
+        defining = re.compile(rf"\s*(@\S+\s+)?(?!mov\b)[a-z][\w.]*\s+{re.escape(register)},")
+        found = {named.get(self.span(number + 1)) for number in within if defining.match(self.lines[number])} - {None}
+        return found.pop() if len(found) == 1 else None
+
+    def _entry(self) -> tuple[int, int]:
+        """The lines of the kernel's code, counted from 0: registers of other kernels have the same names."""
+        starts = [number for number, line in enumerate(self.lines) if ".entry" in line]
+        of = re.compile(rf"\.entry\s+{re.escape(self.kernel.name)}\b")
+        first = next((number for number in starts if of.search(self.lines[number])), 0)
+        return first, next((number for number in starts if number > first), len(self.lines))
 
     def span(self, line: int) -> Span:
         for text in reversed(self.lines[: line - 1]):

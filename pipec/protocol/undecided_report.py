@@ -11,7 +11,8 @@ from pipec.kir.plan.roles import operations
 from pipec.protocol.explain import Places, Report, times
 from pipec.protocol.judge import Judgement
 from pipec.protocol.search.known import WRAPS
-from pipec.protocol.search.undecided import STUCK, TOO_LONG, TOO_MANY, UNEVEN
+from pipec.protocol.search.undecided import STUCK, TOO_LONG, TOO_MANY, UNEVEN, Standing
+from pipec.protocol.undecided_bounds import SAME_BOUNDS, advice
 from pipec.protocol.undecided_loops import counting_on, leaping
 from pipec.protocol.undecided_votes import by_votes
 from pipec.record import record
@@ -33,7 +34,6 @@ _GIVEN_UP = {
 _WITHIN_A_SIZE = (
     "decide by numbers that a size bounds, as it does the variable of a `range`, and not by what the turns of a loop add up"
 )
-_SAME_BOUNDS = "let the loops of both sides have the same bounds"
 _COUNT_THE_TURNS = (
     "count its turns by a `for` whose range is known before it, in the same words in all roles: "
     "for the K blocks from `first` to `last` of all tiles, "
@@ -64,7 +64,7 @@ class _Stop:
 
     why: str
     at: Span
-    advice: str = _SAME_BOUNDS
+    advice: str = SAME_BOUNDS
     others: tuple[Span, ...] = ()
 
 
@@ -167,19 +167,22 @@ def _where(report: Report, found: Judgement, network: Network) -> _Stop | None:
         came = f"{_GIVEN_UP.get(found.why, found.why)}; it had come to this condition of role `{role}`"
         at = report.places.span(found.standing[0].line)
         if found.why == WRAPS:
-            return _Stop(f"a variable of `{role}` may leave 32 bits in this loop or behind it", at, _WITHIN_A_SIZE)
-        return _Stop(came, at)
+            return _Stop(
+                f"{_wrapping(report, found.standing[0], role)} may leave 32 bits in this loop or behind it", at, _WITHIN_A_SIZE
+            )
+        return _Stop(came, at, advice(report.kernel.roles, report.kernel.pipelines))
     return None
+
+
+def _wrapping(report: Report, standing: Standing, name: str) -> str:
+    role = next((one for one in report.kernel.roles if one.name == name), None)
+    variable = None if role is None else report.places.variable(role, standing.register)
+    return f"a variable of `{name}`" if variable is None else f"`{variable}` of `{name}`"
 
 
 def _equal_loops(report: Report, row: BarrierRange) -> str:
     pipeline = report.pipelines.get(row.pipeline)
-    roles = [f"`{role.name}`" for role in report.kernel.roles if pipeline in (*role.produces, *role.consumes)]
-    if len(roles) < 2:
-        return _SAME_BOUNDS
-    return (
-        f"let the loops of {', '.join(roles[:-1])} and {roles[-1]} around their stages of `{row.pipeline}` have the same bounds"
-    )
+    return SAME_BOUNDS if pipeline is None else advice(report.kernel.roles, [pipeline], row.pipeline)
 
 
 def _taken_too_early(skip: tree.Skip, at: Span) -> Message:

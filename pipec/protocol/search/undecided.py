@@ -11,11 +11,12 @@ from pipec.verify.terms import Formula, symbols_in
 
 @record
 class Standing:
-    """A process that has not ended, at a line of the PTX; `ring`: of the barrier that it waits for, if it does."""
+    """A process that has not ended, at a line of the PTX; `ring`: of the barrier that it waits for, if any; `register`: that may wrap."""
 
     process: int
     line: int
     ring: int | None = None
+    register: str = ""
 
 
 class Undecided(Exception):
@@ -64,8 +65,8 @@ def at_test(situation: Situation[Any]) -> tuple[Standing, ...]:
 def wrapping(why: Undecided, situation: Situation[Any]) -> tuple[Standing, ...]:
     """The process whose register may wrap."""
     names = sorted(one.name for one in symbols_in(why.required) if ":" in one.name) if why.required is not None else []
-    found = [int(name.partition(":")[0]) for name in names]
-    return tuple(Standing(process, situation.at.line(process)) for process in found[:1])
+    found = [(int(process), register) for process, _, register in (name.partition(":") for name in names)]
+    return tuple(Standing(process, situation.at.line(process), register=register) for process, register in found[:1])
 
 
 def _waiting(at: Configuration) -> tuple[Standing, ...]:
