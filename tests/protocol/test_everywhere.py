@@ -185,3 +185,8 @@ def test_no_condition_follows_from_the_others() -> None:
     state = compile_source(Source("k.pipe", text), Options("sm_100a"))
     assert state.protocol["k"].outcome == "proved"
     assert "for all sizes with M <= 2147483520;" in state.protocol["k"].sentence
+
+
+def test_what_only_the_search_has_a_name_for_is_no_size() -> None:
+    assert askable(atom(Symbol("K"))) and askable(atom(Symbol("%nctaid.x")))
+    assert not any(askable(atom(Symbol(name))) for name in ("unknown 7", "%ctaid.x", "0:%r7"))

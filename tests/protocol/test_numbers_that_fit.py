@@ -1,6 +1,8 @@
 """What roles compute from numbers in memory, in words of their own, is the same unless arithmetic wraps around: that it does not a proof
 takes for granted, and says so, where it cannot do without. A kernel that could be wrong for small numbers, too, is not proved."""
 
+import textwrap
+
 import numpy as np
 import pytest
 
@@ -16,11 +18,15 @@ KERNEL = """
 kernel k(lengths: tensor[i32, B], begins: tensor[i32, B], ends: tensor[i32, B]):
     grid(B)
     p = ProducerConsumerPipeline(stages=2)
-    role fill(warps=1) produces p:
+    back = ProducerConsumerPipeline(stages=2)
+    role fill(warps=1) produces p consumes back:
 {fill}
-    role take(warps=1) consumes p:
+    role take(warps=1) consumes p produces back:
 {take}
 """
+# (Each waits for the other, so that neither gets further.)
+FILLED = ("p.producer_signal_and_step()", "back.consumer_signal_and_step()")
+TAKEN = ("p.consumer_signal_and_step()", "back.producer_signal_and_step()")
 WORDS = {
     "rounded up": "for j in range((load(lengths[block.x]) + 63) // 64):\n    {it}",
     "by ceildiv": "for j in range(ceildiv(load(lengths[block.x]), 64)):\n    {it}",
@@ -35,11 +41,15 @@ WORDS = {
 ASSUMED = "if arithmetic on numbers in memory, and counting up to them, does not wrap around"
 
 
-def compiled(fill: str, take: str) -> Compilation:
-    def body(words: str, it: str) -> str:
-        return "\n".join(" " * 8 + line for line in words.replace("{it}", it).split("\n"))
+def body(words: str, does: tuple[str, str]) -> str:
+    lines = []
+    for line in words.split("\n"):
+        lines += [line.replace("{it}", one) for one in does] if "{it}" in line else [line]
+    return textwrap.indent("\n".join(lines), " " * 8)
 
-    text = KERNEL.format(fill=body(fill, "p.producer_signal_and_step()"), take=body(take, "p.consumer_signal_and_step()"))
+
+def compiled(fill: str, take: str) -> Compilation:
+    text = KERNEL.format(fill=body(fill, FILLED), take=body(take, TAKEN))
     return compile_source(Source("k.pipe", text), Options("sm_90a"))
 
 
@@ -104,16 +114,6 @@ def test_its_neighbour_is_not(words: str, old: str, new: str) -> None:
 
 def test_part_of_a_number_is_no_sum_that_fits() -> None:
     """A mask of which one role looks at some bits."""
-    text = """kernel k(masks: tensor[{kind}, B]):
-    grid(B)
-    p = ProducerConsumerPipeline(stages=2)
-    role fill(warps=1) produces p:
-        if {fill}:
-            p.producer_signal_and_step()
-    role take(warps=1) consumes p:
-        if {take}:
-            p.consumer_signal_and_step()
-"""
     mask = "load(masks[block.x])"
     for kind, one, other in (
         ("i64", f"{mask} != 0", f"cast[i32]({mask}) != 0"),
@@ -123,7 +123,9 @@ def test_part_of_a_number_is_no_sum_that_fits() -> None:
         ("i32", f"{mask} > 0", f"{mask} & 65535 != 0"),
     ):
         for fill, take in ((one, other), (other, one)):
-            assert compile_source(Source("k.pipe", text.format(kind=kind, fill=fill, take=take)), Options("sm_90a")).failed
+            words = [body(f"if {asked}:\n    {{it}}", does) for asked, does in ((fill, FILLED), (take, TAKEN))]
+            text = KERNEL.format(fill=words[0], take=words[1]).replace("lengths: tensor[i32", f"masks: tensor[{kind}")
+            assert compile_source(Source("k.pipe", text), Options("sm_90a")).failed
 
 
 OF_NUMBERS = "lengths: tensor[i32, B], begins: tensor[i32, B], a: tensor[i32, M], c: tensor[i32, L]"
@@ -133,6 +135,7 @@ NOT_ABOUT_NUMBERS = {
     "multiple of a counter": ("i * 1048576 < M", "i < ceildiv(M, 1048576)"),
     "lowest bits": ("load(begins[block.x]) << 28 < 0", "load(begins[block.x]) < 0"),
     "sign bit": ("load(begins[block.x]) ^ -2147483648 < i ^ -2147483648", "load(begins[block.x]) < i"),
+    "bit at a number": ("(1 << load(begins[block.x])) - 1 > 0", "1 << load(begins[block.x]) > 1"),
     "size that is chosen": ("x + M + 5 > 0", "x > -5 - M"),
 }
 
@@ -142,8 +145,8 @@ def test_sizes_and_bits_that_do_not_fit_are_not_assumed_to(words: str) -> None:
     """A role that goes wrong at large sizes, whatever is in memory, or at numbers as small as 8."""
     lines = ["x = M", "if load(begins[block.x]) > 0:", "    x = L", "for i in range(load(lengths[block.x])):"]
     one, other = (
-        "\n".join(" " * 8 + line for line in (*lines, f"    if {asked}:", f"        p.{does}_signal_and_step()"))
-        for asked, does in zip(NOT_ABOUT_NUMBERS[words], ("producer", "consumer"), strict=True)
+        body("\n".join((*lines, f"    if {asked}:", "        {it}")), does)
+        for asked, does in zip(NOT_ABOUT_NUMBERS[words], (FILLED, TAKEN), strict=True)
     )
     text = KERNEL.format(fill=one, take=other).replace(
         "lengths: tensor[i32, B], begins: tensor[i32, B], ends: tensor[i32, B]", OF_NUMBERS

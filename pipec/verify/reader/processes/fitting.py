@@ -7,12 +7,19 @@ all groups so far, and its own tiles beside them. No condition of a launch can b
 from pipec.record import record, replace
 from pipec.verify.network import Assumption, Edge, End, Network, Process, State, Test, edges_of
 from pipec.verify.reader.values.parts import is_loaded, operands_in
-from pipec.verify.terms import Compare, Formula, Linear, Symbol, forms_of, scale
+from pipec.verify.terms import QUOTIENT, REMAINDER, Apply, Atom, Choose, Compare, Floor, Formula, Linear, Symbol, forms_of, scale
 
 # What a number may lack of the end of its type in what is required, and by how much parts of it may be multiplied: what is required then
 # holds of numbers that are small. It does not of a number that is read without a sign, or of a bit that is shifted into the sign.
 _FAR = 1 << 30
 _TIMES = 1 << 14
+_ARITHMETIC = frozenset(
+    (
+        QUOTIENT,
+        REMAINDER,
+        *(f"{name}s{bits}" for name in ("", "mul.lo.", "div.", "rem.", "min.", "max.") for bits in (16, 32, 64)),
+    )
+)
 
 
 def with_numbers_that_fit(network: Network) -> Network:
@@ -80,11 +87,33 @@ def _terms(form: Linear) -> Linear:
     return Linear(0, form.terms)
 
 
+def _is_small(form: Linear) -> bool:
+    """Whether the form is of the size of the numbers in memory that it is computed from. (The lowest bit shifted by one of them is not, nor
+    a negative number that is read without a sign.)"""
+
+    def small(one: Atom) -> bool:
+        match one:
+            case Symbol():
+                return True
+            case Floor(form, _):
+                return _is_small(form)
+            case Choose(_, yes, no):
+                return _is_small(yes) and _is_small(no)
+            case Apply(function, arguments):
+                parts = (each for form in arguments for each in operands_in(form))
+                of_sizes = all(isinstance(each, Symbol) and ":" not in each.name for each in parts)
+                return is_loaded(one) or of_sizes or function in _ARITHMETIC and all(map(_is_small, arguments))
+            case _:
+                return False
+
+    return sum(abs(times) for _, times in form.terms) <= _TIMES and all(small(one) for one, _ in form.terms)
+
+
 def _is_taken_for_granted(counted: _Counted, required: Formula) -> bool:
     if not isinstance(required, Compare) or required.relation != "ge":
         return False
     form = required.form
-    if form.constant < _FAR or sum(abs(times) for _, times in form.terms) > _TIMES:
+    if form.constant < _FAR or not _is_small(form):
         return False
     if _is_of(form, counted.added):
         return True
