@@ -10,6 +10,7 @@ import numpy as np
 from pipec.reference import choices
 from pipec.reference.bounded import UNDERFLOW, Bounded, Precision, Rounding, bounded, product, reach, unless
 from pipec.reference.choices import Axes
+from pipec.reference.problem import ReferenceProblem
 from pipec.sema.language.functions import FUNCTIONS, ElementFunction
 
 # A few roundings of float32: a kernel may fuse, distribute and reorder the operations of the reference.
@@ -220,6 +221,8 @@ class Arithmetic:
         """If `applied` is true, -inf after column i of row i: the scores of keys that query i must not see."""
         if not applied.value.any():
             return x
+        if x.value.ndim < 2:
+            raise ReferenceProblem("`causal` masks by the last two axes, rows and columns, and the array has one")
         rows, columns = np.indices(x.value.shape[-2:])
         return choices.where(bounded(columns <= rows), x, bounded(-np.inf))
 

@@ -109,6 +109,7 @@ def test_every_function_says_how_it_is_called(name: str) -> None:
         ("square[arange(3), arange(2)]", "square[arange(3), arange(2)]", "do not fit"),
         ("square[1e300]", "square[1e300]", "is no index"),
         ("softmax(one)", "softmax(one)", "`x` has at least 1 dimension, and here it has 0"),
+        ("softmax(row, causal=1)", "softmax(row, causal=1)", "the last two axes, rows and columns"),
         ("causal(row, 1)", "causal(row, 1)", "`x` has at least 2 dimensions, and here it has 1"),
         ("scaled(square, bits, 32)", "scaled(square, bits, 32)", "`chunks` has at least 3 dimensions"),
         ("scaled(square, three, 32)", "scaled(square, three, 32)", "one chunk of 512"),
