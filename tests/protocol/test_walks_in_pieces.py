@@ -5,8 +5,10 @@ import textwrap
 
 import pytest
 
-from pipec.driver import Options, compile_source
+from pipec.driver import Compilation, Options, compile_source
 from pipec.source import Source
+from pipec.verify.conditions import met
+from pipec.verify.data import formula_of
 
 KERNEL = """
 kernel k(x: tensor[f32, M, K], y: tensor[f32, M, N]):
@@ -64,13 +66,17 @@ while u < last:
 WALKS = {"pieces": PIECES, "counted": COUNTED, "left": LEFT, "inner": INNER}
 
 
-def judged(filled: str, taken: str, shares: str = SHARES["rounded"]) -> bool:
+def compiled(filled: str, taken: str, shares: str) -> Compilation:
     def lines(body: str, stage: str, depth: int) -> str:
         return textwrap.indent(body.replace("IT", stage), " " * depth)
 
     a, b = lines(filled, "p.producer_signal_and_step()", 8), lines(taken, "p.consumer_signal_and_step()", 8)
     text = KERNEL.format(a=a, b=b, shares=lines(shares, "", 4))
-    return not compile_source(Source("walks.pipe", text), Options("sm_90a")).failed
+    return compile_source(Source("walks.pipe", text), Options("sm_90a"))
+
+
+def judged(filled: str, taken: str, shares: str = SHARES["rounded"]) -> bool:
+    return not compiled(filled, taken, shares).failed
 
 
 @pytest.mark.parametrize("walk", WALKS)
@@ -83,9 +89,30 @@ def test_other_pairs(filled: str, taken: str) -> None:
     assert judged(filled, taken)
 
 
-@pytest.mark.parametrize("walk", ["pieces", "inner"])
+@pytest.mark.parametrize("walk", WALKS)
 def test_shares_rounded_up(walk: str) -> None:
-    assert judged(FLAT, WALKS[walk], SHARES["up to the end"])
+    """A launch is asked that the K blocks of all tiles fit, together with the number of blocks; a product of the two need not."""
+    (plan,) = compiled(FLAT, WALKS[walk], SHARES["up to the end"]).plans or ()
+    for rows, fits in ((1 << 20, True), (1 << 30, False)):
+        sizes = {"M": rows, "N": 1 << 20, "K": 64, "grid.x": 148}
+        assert all(met(formula_of(one), sizes) for one in plan.interface.conditions) is fits
+
+
+BEYOND = {
+    "a share more": (
+        "left",
+        SHARES["up to the end"].replace("first + per", "first + per + per"),
+        FLAT.replace("last", "last - per"),
+    ),
+    "not up to the end": ("counted", SHARES["up to the end"], FLAT.replace("last", "first + per")),
+    "one less of the last": ("left", SHARES["up to the end"], FLAT.replace("last", "min(last, total - 1)")),
+}
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_the_neighbour_of_a_share_is_not(name: str) -> None:
+    walk, shares, filled = BEYOND[name]
+    assert not judged(filled, WALKS[walk], shares)
 
 
 WRONG = {

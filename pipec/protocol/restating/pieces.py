@@ -23,6 +23,7 @@ from pipec.protocol.restating.piece_runs import (
     Points,
     Run,
     Visit,
+    atoms_in,
     divisors_in,
     forms_in,
     forms_of_state,
@@ -40,6 +41,7 @@ from pipec.verify.terms import (
     FALSE,
     RANGES,
     TRUE,
+    Apply,
     Compare,
     Formula,
     Linear,
@@ -49,6 +51,7 @@ from pipec.verify.terms import (
     forms_of,
     is_quotient,
     negate,
+    product,
     substituted,
     symbols_in,
     symbols_of,
@@ -126,7 +129,11 @@ class _Asking:
         self.everywhere = Everywhere(network.facts)
         _, exactly = exact(network, registers_of(network))
         of_products = [(one, self.everywhere.condition(one)) for one in exactly]
+        sizes = self.facts.extended(condition for one, condition in of_products if condition == one)
+        of_shares = {one: found for one in exactly if (found := _of_shares(one, sizes)) is not None}
+        of_products = [(one, of_shares[one][0] if one in of_shares else condition) for one, condition in of_products]
         self.exact = [(one, condition) for one, condition in of_products if askable_formula(condition)]
+        self.shares = tuple(dict.fromkeys(why for _, reasons in of_shares.values() for why in reasons))
         # (Of products that fit, what bounds them in all blocks is said in fewer words.)
         self.fitting = Everywhere((*network.facts, *(condition for _, condition in self.exact)))
         self.asked: list[Formula] = []
@@ -143,18 +150,47 @@ class _Asking:
         ):
             asked = [*(each for _, each in exactly), *((condition,) if askable_formula(condition) else ())]
             having = System([*self.network.facts, *asked])
-            for shown in dict.fromkeys(((premise,), (*(each for each, _ in exactly), _undivided(premise), premise))):
+            fits = (*self.shares, *(each for each, _ in exactly)) if exactly else ()
+            ways = ((premise,), (*fits, _undivided(premise), premise), (*fits, *self._natural(premise), premise))
+            for shown in dict.fromkeys(ways):
                 if all(having.extended(shown[:at]).entails(one) for at, one in enumerate(shown)):
                     self.asked += asked
                     self.shown += [one for one in shown if one not in asked]
                     return True
         return False
 
+    def _natural(self, premise: Formula) -> list[Formula]:
+        """That what the premise is computed of is not negative, the parts of each number before it, as far as that follows."""
+        having, found = self.facts.extended(each for each, _ in self.exact), list[Formula]()
+        for one in reversed([*dict.fromkeys(atoms_in(forms_of(premise)))]):
+            natural = Compare("ge", atom(one))
+            if not isinstance(one, Symbol) and having.extended(found).entails(natural):
+                found.append(natural)
+        return found
+
     def conditions(self) -> tuple[Formula, ...] | None:
         """None if no launch satisfies them."""
         if System([*self.network.facts, *self.asked]).impossible():
             return None
         return needed(self.network.facts, dict.fromkeys(self.asked))
+
+
+def _of_shares(formula: Formula, sizes: System) -> tuple[Formula, tuple[Formula, ...]] | None:
+    """What a launch is asked so that the product of a block's place and its share fits, and why it follows: all shares together are not
+    much more than what is shared, so that it is enough if this fits together with the number of blocks. None if that is not so."""
+    computed = [one for one in atoms_in(forms_of(formula)) if isinstance(one, Apply)]
+    for whole in dict.fromkeys(one for one in computed if one.function == "mul.lo.s64"):
+        place, share = whole.arguments
+        for shared, blocks in [one.arguments for one, _ in share.terms if isinstance(one, Apply) and is_quotient(one)]:
+            asked = Compare("ge", add(add(Linear(_LARGEST), shared, -1), blocks, -1))
+            behind = add(add(blocks, place, -1), Linear(-1))
+            natural = Compare("ge", share)
+            if not all(map(sizes.entails, (natural, Compare("ge", behind)))):
+                continue
+            why = (natural, Compare("ge", product(behind, share)))
+            if sizes.extended([asked, *why]).entails(formula):
+                return asked, why
+    return None
 
 
 def _undivided(formula: Formula) -> Formula:
