@@ -8,11 +8,15 @@ import pytest
 
 import pipec
 from pipec.driver import Compilation, Options, compile_source
+from pipec.protocol.judge import judge
 from pipec.record import replace
 from pipec.sim import SimulationError
 from pipec.source import Source
 from pipec.verify.accept import accept
 from pipec.verify.checker.configuration import Refused
+from pipec.verify.conditions import met
+from pipec.verify.data import formula_of
+from pipec.verify.terms import symbols_in
 
 KERNEL = """
 kernel k(lengths: tensor[i32, B], begins: tensor[i32, B], ends: tensor[i32, B]):
@@ -181,7 +185,10 @@ def test_a_loop_over_rows_of_lengths_is_asked_of_the_launch() -> None:
     walk = "b = block.x\nwhile b < B:\n    for j in {}:\n        {{it}}\n    b += grid.x"
     state = compiled(walk.format("range(0, load(lengths[b]), 64)"), walk.format("range((load(lengths[b]) + 63) // 64)"))
     assert not state.failed, state.diagnostics
-    assert ASSUMED in state.protocol["k"].sentence and "B + grid.x <= 2147483648" in state.protocol["k"].sentence
+    assert ASSUMED in state.protocol["k"].sentence and state.plans is not None
+    asked = [formula_of(one) for one in state.plans[0].interface.conditions]
+    for blocks, right in ((100, True), (1 << 30, True), ((1 << 30) + 1, False)):
+        assert all(met(one, {"B": blocks, "grid.x": blocks}) for one in asked) == right
 
 
 def test_sums_of_sizes_have_to_fit_as_before() -> None:
@@ -214,3 +221,56 @@ def test_numbers_that_do_not_fit_are_why_it_is_assumed() -> None:
     arrays[0][0] = 2147483647 - 20
     with pytest.raises(SimulationError, match="wait"):
         program["k"](*arrays, device="sim")
+
+
+def loop(to: str, label: str, counter: str, step: int) -> str:
+    """Two warps meet in each turn, up to a number in a register."""
+    return f"""
+  mov.u32 {counter}, 0;
+  setp.le.s32 %p1, {to}, 0;
+  @%p1 bra END_{label};
+{label}:
+  bar.sync 1, 64;
+  add.s32 {counter}, {counter}, {step};
+  setp.lt.s32 %p1, {counter}, {to};
+  @%p1 bra {label};
+END_{label}:
+"""
+
+
+@pytest.mark.parametrize("second", ["%r4", "%r5"])
+def test_a_register_of_two_loops_counts_up_to_a_size_in_one_of_them(second: str) -> None:
+    """That it does not wrap around there is asked of the launch, whichever register the other loop has."""
+    text = f"""
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 numbers, .param .u32 m)
+.reqntid 64
+{{
+  .reg .pred %p<3>; .reg .b32 %r<10>; .reg .b64 %rd<2>;
+  ld.param.u64 %rd0, [numbers];
+  cvta.to.global.u64 %rd1, %rd0;
+  ld.param.u32 %r1, [m];
+  ld.global.u32 %r2, [%rd1];
+  mov.u32 %r0, %tid.x;
+  setp.lt.u32 %p0, %r0, 32;
+  @%p0 bra A;
+  add.s32 %r6, %r1, 63;
+  shr.u32 %r7, %r6, 6;
+{loop("%r7", "FIRST_B", "%r4", 1)}
+  add.s32 %r8, %r2, 63;
+  shr.s32 %r9, %r8, 6;
+{loop("%r9", "SECOND_B", "%r4", 1)}
+  bra DONE;
+A:
+{loop("%r1", "FIRST_A", "%r4", 64)}
+{loop("%r2", "SECOND_A", second, 64)}
+DONE:
+  ret;
+}}
+"""
+    found = judge(text, "k", asked=lambda conditions: not any("ld." in repr(one) for one in conditions))
+    assert found.certificate is not None and found.accepted is not None
+    assert "numbers" in [one.kind for one in found.accepted.assumptions]
+    assert {symbol.name for one in found.certificate.assumes for symbol in symbols_in(one)} == {"m"}

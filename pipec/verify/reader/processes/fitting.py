@@ -4,6 +4,8 @@ A kernel for sequences of any lengths rounds a length up to blocks of keys, or c
 all groups so far, and its own tiles beside them. No condition of a launch can bound what memory holds.
 """
 
+from collections.abc import Callable, Container, Iterator, Mapping
+
 from pipec.record import record, replace
 from pipec.verify.network import Assumption, Edge, End, Network, Process, State, Test, edges_of
 from pipec.verify.reader.values.parts import is_loaded, operands_in
@@ -35,42 +37,93 @@ def with_numbers_that_fit(network: Network) -> Network:
 
 def adds_up(network: Network) -> bool:
     """Whether a loop adds up numbers in memory: hardly ever does such a kernel do without the assumption."""
-    return any(_added(process, _registers(process)) for process in network.processes)
+    return any(
+        _added(edge, _registers(process))
+        for process in network.processes
+        for state in process.states
+        for edge in edges_of(state.action)
+    )
 
 
 @record
 class _Counted:
-    """What a process does with numbers in memory. `added`: the registers to which they are added. `steps`: what others come to in a turn,
-    of those that are compared with either. `compared`: what they are compared in."""
+    """What a process does with numbers in memory. `added`: by states the registers to which they have been added. `compared`: by states
+    the forms that are asked about there and computed from either. `steps`: by what registers are given in a turn, but for constants, those
+    registers, of the ones in such forms."""
 
+    process: Process
     registers: frozenset[Symbol]
-    added: frozenset[Symbol]
-    steps: frozenset[Linear]
-    compared: tuple[Linear, ...]
+    added: tuple[frozenset[Symbol], ...]
+    compared: tuple[tuple[Linear, ...], ...]
+    steps: Mapping[Linear, frozenset[Symbol]]
+
+    def counts_up(self, edge: Edge, register: Symbol) -> bool:
+        """Whether behind the edge the register is compared with such numbers before it is counted on: a machine's register may serve for
+        several loops, of which others count up to sizes."""
+        asked = [any(register in operands_in(form) for form in forms) for forms in self.compared]
+        for at in self._behind(edge, asked.__getitem__, {register}):
+            for onward in () if asked[at] else edges_of(self.process.states[at].action):
+                if any(one == register and form is not None and register in operands_in(form) for one, form in onward.values):
+                    return False
+        return True
+
+    def is_compared(self, edge: Edge, form: Linear) -> bool:
+        """Whether behind the edge the form is part of what is compared with such numbers."""
+        named = {one for one in operands_in(form) if isinstance(one, Symbol)}
+        return named <= self.registers and any(
+            set(one.terms) <= set(other.terms)
+            for at in self._behind(edge, lambda _: False, named)
+            for other in self.compared[at]
+            for one in (form, scale(form, -1))
+        )
+
+    def _behind(self, edge: Edge, ends: Callable[[int], bool], named: Container[Symbol]) -> Iterator[int]:
+        """The states behind the edge, up to those at which it ends and where the registers are given something else."""
+        seen, work = {edge.target}, [edge.target]
+        while work:
+            yield (at := work.pop())
+            for onward in () if ends(at) else edges_of(self.process.states[at].action):
+                if onward.target not in seen and not any(one in named for one, _ in onward.values):
+                    seen.add(onward.target)
+                    work.append(onward.target)
 
 
 def _registers(process: Process) -> frozenset[Symbol]:
-    return frozenset(register for state in process.states for edge in edges_of(state.action) for register, _ in edge.values)
+    return frozenset(register for register, _ in _values(process))
 
 
-def _values(process: Process) -> list[tuple[Symbol, Linear]]:
-    rows = (row for state in process.states for edge in edges_of(state.action) for row in edge.values)
-    return [(register, form) for register, form in rows if form is not None]
+def _values(process: Process) -> Iterator[tuple[Symbol, Linear | None]]:
+    return (row for state in process.states for edge in edges_of(state.action) for row in edge.values)
 
 
-def _added(process: Process, registers: frozenset[Symbol]) -> frozenset[Symbol]:
-    """The registers to which something loaded is added."""
-    return frozenset(register for register, form in _values(process) if _counts(form, registers) and _is_of(form))
+def _added(edge: Edge, registers: frozenset[Symbol]) -> frozenset[Symbol]:
+    """The registers to which something loaded is added on the edge."""
+    return frozenset(register for register, form in edge.values if form is not None and _counts(form, registers) and _is_of(form))
 
 
 def _counted(process: Process) -> _Counted:
     registers = _registers(process)
-    added = _added(process, registers)
-    tests = (state.action for state in process.states if isinstance(state.action, Test))
-    compared = tuple(form for test in tests for form in forms_of(test.condition) if _is_of(form, added))
-    beside = {one for form in compared for one in operands_in(form)} & registers
-    steps = frozenset(_terms(form) for register, form in _values(process) if register in beside & operands_in(form))
-    return _Counted(registers, added, steps, compared)
+    added = [frozenset[Symbol]() for _ in process.states]
+    work = [at for at, state in enumerate(process.states) if any(_added(edge, registers) for edge in edges_of(state.action))]
+    while work:
+        at = work.pop()
+        for edge in edges_of(process.states[at].action):
+            given = dict(edge.values)
+            kept = {one for one in added[at] if one not in given or (form := given[one]) is not None and one in operands_in(form)}
+            there = added[edge.target] | kept | _added(edge, registers)
+            if there != added[edge.target]:
+                added[edge.target] = there
+                work.append(edge.target)
+    compared = tuple(
+        tuple(form for form in forms_of(state.action.condition) if _is_of(form, of)) if isinstance(state.action, Test) else ()
+        for state, of in zip(process.states, added, strict=True)
+    )
+    beside = {one for forms in compared for form in forms for one in operands_in(form)} & registers
+    steps: dict[Linear, frozenset[Symbol]] = {}
+    for register, value in _values(process):
+        if value is not None and register in beside & operands_in(value):
+            steps[_terms(value)] = steps.get(_terms(value), frozenset()) | {register}
+    return _Counted(process, registers, tuple(added), compared, steps)
 
 
 def _is_of(form: Linear, added: frozenset[Symbol] = frozenset()) -> bool:
@@ -109,36 +162,33 @@ def _is_small(form: Linear) -> bool:
     return sum(abs(times) for _, times in form.terms) <= _TIMES and all(small(one) for one, _ in form.terms)
 
 
-def _is_taken_for_granted(counted: _Counted, required: Formula) -> bool:
+def _is_taken_for_granted(counted: _Counted, at: int, edge: Edge, required: Formula) -> bool:
     if not isinstance(required, Compare) or required.relation != "ge":
         return False
     form = required.form
     if form.constant < _FAR or not _is_small(form):
         return False
-    if _is_of(form, counted.added):
+    if _is_of(form, counted.added[at]):
         return True
-    terms = {_terms(form), _terms(scale(form, -1))}
-    if not terms.isdisjoint(counted.steps):
-        return True
-    return operands_in(form) <= counted.registers and any(
-        set(one.terms) <= set(other.terms) for one in terms for other in counted.compared
-    )
+    terms = _terms(form)
+    stepped = [register for one in (terms, scale(terms, -1)) for register in counted.steps.get(one, ())]
+    return any(counted.counts_up(edge, register) for register in stepped) or counted.is_compared(edge, terms)
 
 
 def _without(process: Process, counted: _Counted, lines: set[int]) -> Process:
-    def left(edge: Edge, line: int) -> Edge:
-        kept = tuple(one for one in edge.requires if not _is_taken_for_granted(counted, one))
+    def left(edge: Edge, at: int) -> Edge:
+        kept = tuple(one for one in edge.requires if not _is_taken_for_granted(counted, at, edge, one))
         if len(kept) < len(edge.requires):
-            lines.add(line)
+            lines.add(process.states[at].line)
         return replace(edge, requires=kept)
 
-    def without(state: State) -> State:
+    def without(at: int, state: State) -> State:
         match state.action:
             case End():
                 return state
             case Test(condition, yes, no):
-                return replace(state, action=Test(condition, left(yes, state.line), left(no, state.line)))
+                return replace(state, action=Test(condition, left(yes, at), left(no, at)))
             case action:
-                return replace(state, action=replace(action, edge=left(action.edge, state.line)))
+                return replace(state, action=replace(action, edge=left(action.edge, at)))
 
-    return replace(process, states=tuple(map(without, process.states)))
+    return replace(process, states=tuple(without(at, state) for at, state in enumerate(process.states)))
