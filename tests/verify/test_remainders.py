@@ -129,6 +129,86 @@ def test_a_multiple_is_taken_from_a_counter(which: str) -> None:
     assert read == {which in ("the divisor", "a size that may be 0")}
 
 
+#: The number of tiles of a plane, which may be any bits, and by what the counter's quotient is multiplied.
+PLANES = {"the divisor": "by", "the number of tiles": "tiles", "the rows": "n", "the columns": "i"}
+
+
+@pytest.mark.parametrize("times", PLANES)
+def test_a_divisor_may_be_beyond_signed_numbers(times: str) -> None:
+    """`t - t // max(n * i, 1) * max(n * i, 1)`, without signs: what is left of a counter of 32 bits is less than the divisor."""
+    steps: Steps = [
+        ("mul.lo.s32", "tiles", "n", "i"),
+        ("max.u32", "by", "tiles", 1),
+        ("div.u32", "plane", "0:%t", "by"),
+        ("mul.lo.s32", "multiple", "plane", PLANES[times]),
+        ("sub.s32", "left", "0:%t", "multiple"),
+        ("setp.lt.u32", "less", "left", "d"),
+        ("max.u32", "rows", "n", 1),
+        ("div.u32", "column", "left", "rows"),
+        ("mul.lo.s32", "above", "column", "rows"),
+        ("sub.s32", "row", "left", "above"),
+        ("setp.lt.s32", "early", "row", "d"),
+    ]
+    draw, read = random.Random(times), set()
+    for _ in range(400):
+        at = {
+            "0:%t": draw.choice((*INTERESTING, 2**32 - 1, 2**32 - 7, 2**31 + 5)),
+            "i": draw.choice(INTERESTING),
+            "n": abs(draw.choice(INTERESTING[:12])),
+            "d": draw.choice(INTERESTING[1:12]),
+        }
+        values, machine, required = followed(steps, at)
+        left, row = values["left"], values["row"]
+        assert isinstance(left, Linear) and isinstance(row, Linear)
+        if all(holds(one, at) for one in required):  # type: ignore[arg-type]
+            assert wrapped(value(left, at), 32) == wrapped(machine["left"], 32), at
+            assert wrapped(value(row, at), 32) == wrapped(machine["row"], 32), at
+            assert holds(values["less"], at) == bool(machine["less"]), at  # type: ignore[arg-type]
+            assert holds(values["early"], at) == bool(machine["early"]), at  # type: ignore[arg-type]
+        read.add(_leaves_a_rest(left))
+    assert read == {times == "the divisor"}
+
+
+#: By what the counter that is divided by 7 is set apart from the one that is added, and what is multiplied by the quotient.
+SEVENTHS = {"as compilers do": ("apart", 7), "of another number": ("i", 7), "less of it": ("apart", 6)}
+
+
+@pytest.mark.parametrize("which", SEVENTHS)
+def test_what_is_divided_by_seven_is_read_with_a_sign(which: str) -> None:
+    """Also a difference that may wrap: its bits are added to the upper half of a product, and the multiple is taken from them."""
+    added, times = SEVENTHS[which]
+    steps: Steps = [
+        ("sub.s32", "apart", "d", "0:%t"),
+        ("mul.hi.s32", "upper", "apart", -1840700269),
+        ("add.s32", "sum", "upper", added),
+        ("shr.u32", "sign", "sum", 31),
+        ("shr.s32", "part", "sum", 2),
+        ("add.s32", "whole", "part", "sign"),
+        ("mul.lo.s32", "multiple", "whole", times),
+        ("sub.s32", "left", "apart", "multiple"),
+        ("setp.ne.s32", "some", "left", 0),
+        ("setp.lt.s32", "early", "left", 3),
+    ]
+    draw = random.Random(which)
+    for _ in range(400):
+        at = {
+            "0:%t": draw.choice((*INTERESTING, draw.randrange(-(2**31), 2**31))),
+            "i": draw.choice(INTERESTING),
+            "d": draw.choice(INTERESTING[1:12]),
+        }
+        values, machine, required = followed(steps, at)
+        if all(holds(one, at) for one in required):  # type: ignore[arg-type]
+            for name in ("whole", "left"):
+                assert wrapped(value(values[name], at), 32) == wrapped(machine[name], 32), (name, at)  # type: ignore[arg-type]
+            for name in ("some", "early"):
+                assert holds(values[name], at) == bool(machine[name]), (name, at)  # type: ignore[arg-type]
+        if which == "as compilers do":
+            # What is left is known to be in the range of its type, whatever is divided.
+            assert not required and machine["left"] == (at["d"] - at["0:%t"] + 2**31) % 2**32 - 2**31 - 7 * int(
+                wrapped(machine["whole"], 32)
+            )
+
+
 def _leaves_a_rest(form: Linear) -> bool:
     """Also where it is chosen."""
     for one, _ in form.terms:

@@ -269,8 +269,12 @@ class Arithmetic:
         if op.name == "sub" and op.width == 32:
             if (rest := left_over(self, *forms)) is not None:
                 return rest
-            if (divisor := divided_by(self, *forms)) is not None:
-                self._left[add(forms[0], forms[1], -1)] = 1 - divisor, divisor - 1
+            for whole in (forms[0], atom(Apply("s32", (forms[0],)))):
+                # (What is divided is read with a sign: the same bits.)
+                if (divisor := divided_by(self, whole, forms[1])) is not None:
+                    forms[0] = whole
+                    self._left[add(whole, forms[1], -1)] = 1 - divisor, divisor - 1
+                    break
         rule = compared if op.name == "setp" else FORMS.get(op.name)
         made = rule(self, op, forms) if rule else UNKNOWN
         return whole_share(self, made) if op.to == 32 and isinstance(made, Linear) else made

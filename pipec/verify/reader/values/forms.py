@@ -76,12 +76,16 @@ def _opaque(how: Reading, op: Operation, forms: list[Linear], orderless: bool = 
 
 def _add(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     left, right = forms[:2]
-    return _whole(left, right) or _whole(right, left) or add(left, right)
+    for upper, form in ((left, right), (right, left)):
+        for read in (form, atom(Apply(f"s{op.width}", (form,)))):
+            if (whole := _whole(upper, read)) is not None:
+                return whole
+    return add(left, right)
 
 
 def _whole(upper: Linear, form: Linear) -> Linear | None:
     """The sum, if `upper` is a part of a negative multiple of the form: a factor of 2^31 or more is represented minus 2^32, and the
-    difference is added back (divisions by 7, for example)."""
+    difference is added back (divisions by 7, for example). What is added may have been read with a sign in front: that is the same bits."""
     match upper:
         case Linear(0, ((Floor(inner, divisor), 1),)) if form.terms and inner.terms:
             times = inner.terms[0][1] // form.terms[0][1]

@@ -100,8 +100,7 @@ def _rest(how: Reading, whole: Linear, by: Linear, lower: Linear) -> Linear | No
             # sign, or with one: the same but for a multiple of 2^32, and so is what is left of it.)
             if divided not in (whole, *(atom(Apply(kind, (whole,))) for kind in _READ)):
                 return None
-            # (A divisor beyond the range of signed numbers leaves no more than what is divided.)
-            if not (_is_natural(how, divisor, 1) or _is_natural(how, divided, 0) and 1 <= how.bounds(divisor)[0]):
+            if not 1 <= how.bounds(divisor)[0]:
                 return None
             if divisor == lower:
                 return remainder(divided, divisor)
