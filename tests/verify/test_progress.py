@@ -73,6 +73,36 @@ def test_an_inner_loop_that_does_not_end() -> None:
     assert not ends(process(Branch(MORE, Edge(1), Edge(2)), inner, End()), System())
 
 
+COLUMN = Symbol("0:column")
+
+
+@pytest.mark.parametrize(
+    ("columns", "back", "further", "step", "tested", "bounded"),
+    [
+        (POSITIVE, 1, 1, 3, MORE, True),
+        (POSITIVE, 2, 1, 1, MORE, True),
+        (NATURAL, 1, 1, 3, MORE, False),  # of no columns one is never left
+        (POSITIVE, 0, 1, 3, MORE, False),
+        (POSITIVE, -1, 1, 3, MORE, False),
+        (POSITIVE, 1, 0, 3, MORE, False),
+        (POSITIVE, 1, -1, 3, MORE, False),
+        (POSITIVE, 1, 1, 0, MORE, False),  # the same column again and again
+        (POSITIVE, 1, 1, -3, MORE, False),
+        (POSITIVE, 1, 1, 3, OTHER, False),
+    ],
+)
+def test_a_column_that_is_carried_into_the_next_rows(
+    columns: tuple[Compare, ...], back: int, further: int, step: int, tested: Compare, bounded: bool
+) -> None:
+    """`column += step`, and `while column >= columns: column -= columns; k += 1`, as long as `k < n`: the inner loop counts `k` on without
+    a test of it, but ends."""
+    beyond = Compare("ge", add(atom(COLUMN), STEP, -1))
+    carried = Edge(2, ((COLUMN, add(atom(COLUMN), STEP, -back)), (K, add(atom(K), Linear(further)))))
+    onward = signal(Edge(2, ((COLUMN, add(atom(COLUMN), Linear(step))),)))
+    found = process(Branch(tested, Edge(1), Edge(3)), onward, Branch(beyond, carried, Edge(0)), End())
+    assert ends(found, System(columns)) is bounded
+
+
 @pytest.mark.parametrize(
     ("least", "by", "bounded"),
     [(0, 1, True), (0, 0, False), (-1, 1, False)],

@@ -121,7 +121,7 @@ def _without_countdown(inside: list[Arrow], sizes: System) -> list[Arrow] | None
             if differences is None or exactly == any(one.terms for one in differences):
                 continue
             shrinks = _shrinking(inside, differences, sizes, having)
-            if shrinks is not None and any(shrinks) and _passes_bound(inside, shrinks, terms):
+            if shrinks is not None and any(shrinks) and _passes_bound(inside, shrinks, terms, sizes):
                 return [arrow for arrow, shrunk in zip(inside, shrinks, strict=True) if not shrunk]
     return None
 
@@ -141,12 +141,22 @@ def _shrinking(inside: list[Arrow], differences: Sequence[Linear], sizes: System
     return found
 
 
-def _passes_bound(inside: list[Arrow], shrinks: list[bool], terms: Terms) -> bool:
-    """Whether every cycle that decreases the form contains an edge on which it is bounded below: otherwise it could decrease for ever."""
-    loose = [(n, edge.target) for n, edge, when in inside if all(one.terms != terms for one in _bounds(when))]
-    counting = {(n, edge.target) for (n, edge, _), shrunk in zip(inside, shrinks, strict=True) if shrunk}
-    around = loops(loose)
-    return not any(n in one and target in one for n, target in counting & {*loose} for one in around)
+def _passes_bound(inside: list[Arrow], shrinks: list[bool], terms: Terms, sizes: System) -> bool:
+    """Whether every infinite path that decreases the form again and again takes edges on which it is bounded below again and again:
+    otherwise it could decrease for ever. One that does not stays in a loop of the other edges in the end, and these loops end, or leave the
+    form as it is: `while column >= columns: column -= columns; row += 1` inside of `while row < rows`."""
+    loose = [(arrow, shrunk) for arrow, shrunk in zip(inside, shrinks, strict=True) if _is_loose(arrow, terms)]
+    for loop in loops([(number, edge.target) for (number, edge, _), _ in loose]):
+        around = [(arrow, shrunk) for arrow, shrunk in loose if {arrow[0], arrow[1].target} <= loop]
+        # (There are fewer arrows than before: the form is that of a test.)
+        if any(shrunk for _, shrunk in around) and not bounded([arrow for arrow, _ in around], sizes):
+            return False
+    return True
+
+
+def _is_loose(arrow: Arrow, terms: Terms) -> bool:
+    """Whether the form is not known to be bounded on an edge."""
+    return all(one.terms != terms for one in _bounds(arrow[2]))
 
 
 def _bounds(condition: Formula) -> Iterator[Linear]:
