@@ -43,8 +43,14 @@ class Spent:
         steps = BUDGETS["proof steps"].limit if effort.combinations is None else effort.combinations
         # Steps are relative to those of all earlier searches, as the counters are never reset.
         self.visits, self.until, self.runs = effort.visits, steps_so_far() + steps, effort.runs
+        self.most_visits, self.most_runs = effort.visits, effort.runs
         self.pause = self.until, 0, 0
         self.refuted, self.patience = refuted, steps_so_far() + _PATIENCE
+
+    def renew(self) -> None:
+        """For other schedules, as many runs and half of the visits at least: where the first ones are stuck at some sizes or other, as they
+        are split, what these take may be few steps."""
+        self.visits, self.runs = max(self.visits, self.most_visits // 2), max(self.runs, self.most_runs)
 
     def share(self, percent: int) -> None:
         """Limits the next attempt to a percentage of what remains."""

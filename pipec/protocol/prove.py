@@ -79,7 +79,10 @@ def prove(
             if spent.out():
                 break
         lack = _common_lack(failures, lacking)
-        if spent.out() or lack is not None:
+        if lack is not None:
+            break
+        spent.renew()
+        if spent.out():
             break
     if first is not None:
         return in_names_of(first, names)

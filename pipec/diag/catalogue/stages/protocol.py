@@ -74,8 +74,8 @@ class NotDecided(Message):
     arithmetic on loop variables might overflow 32 bits.
 
     Bounds and conditions that are the same linear expressions of sizes in all roles are the easiest to follow. Where loops have the same
-    bounds already, the message names the conditions that decide whether a stage is handed over, such as `if i >= 2:` in one role and
-    `if i + 2 < n:` in the other beside loops of unknown length. To hand all stages over, and leave out what is done with them, is easier
+    bounds already, the message names the conditions that decide whether a stage is handed over, such as `if i >= 3:` in one role and
+    `if i + 3 < n:` in the other beside loops of unknown length. To hand all stages over, and leave out what is done with them, is easier
     to follow. Known to be too hard are
     ranges of stream-K, whose tiles begin at `i // steps`.
 
