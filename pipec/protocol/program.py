@@ -1,7 +1,7 @@
 """A network in terms of numbered variables: its tests and assignments, and candidate facts."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 
 from pipec.protocol.chunks import in_terms_of_kept
 from pipec.protocol.comparisons import Comparison, Condition, Connective, comparisons, opposite, substituted
@@ -179,6 +179,7 @@ class Program:
                 *self._tested(process),
                 *self._begun(process),
                 *self._together(process),
+                *self._wrapped(process),
                 *self._turns,
                 *self._reached(process),
                 *self._between(process),
@@ -314,6 +315,25 @@ class Program:
             steps = {v: row[0] for v, row in values.items() if row[1] == ((v, 1),)}
             for (one_, step), (other, further) in combinations(sorted(steps.items()), 2):
                 yield plus(scaled(one(one_), abs(further)), one(other), -abs(step) if step * further > 0 else abs(step))
+
+    def _wrapped(self, process: int) -> Iterator[Row]:
+        """How far two counters come together, where one goes on as the other one is set back by a size: `n -= columns` as `m += 1`. It is
+        no further than the first one may come by its test, and the second one by a step beyond that size."""
+        tested = self._tested(process)
+        for values in self._values(process):
+            apart = {variable: plus(row, one(variable), -1) for variable, row in values.items()}
+            on = [variable for variable, step in apart.items() if not step[1] and step[0] > 0]
+            back = [(variable, step) for variable, step in apart.items() if step[1] and not self._registers_in(step)]
+            for (variable, step), other in product(back, on):
+                ends = [row for row in tested if self._registers_in(row) == {other} and (other, 1) in row[1]]
+                beyond = [
+                    known[0]
+                    for each, row in self._steps(process)
+                    if each == variable and not (known := plus(one(each), row, -1))[1]
+                ]
+                for most, more in product(ends, beyond):
+                    # (What is tested is that the first one has come there.)
+                    yield plus(plus(negative(most), step, -1), plus(one(variable), (1 - more, ())), -1)
 
     def _tested(self, process: int) -> list[Row]:
         """The rows that tests compare with 0, also in terms of counters after their increment."""
