@@ -31,7 +31,7 @@ from pipec.verify.reader.processes.leaps import leaps
 from pipec.verify.reader.read import Reading, readings_of
 from pipec.verify.reader.text.interface import facts_of
 from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE
-from pipec.verify.terms import Formula
+from pipec.verify.terms import Compare, Formula, Symbol, symbols_in
 
 _BRIEF = 300_000  # steps
 _BRIEFEST = 40_000  # where loaded numbers are added up: what is not proved soon, mostly is not without assuming that they fit
@@ -99,6 +99,7 @@ def judge(
     conditional: Reading | None = None
     earlier = _Earlier(refuting=before is None)
     looked_at: set[Reading] = set()
+    folded: set[Reading] = set()
     ended: set[Reading] = set()
     first_begun = steps_so_far()
     try:
@@ -114,13 +115,18 @@ def judge(
                 return found
             if _is_for_pieces(reading):
                 continue
-            proof = None if reading in looked_at else _folded(reading, sides, asked)
+            proof = None if reading in looked_at else _folded(reading, sides, asked, earlier)
             looked_at.add(reading)
             begun = steps_so_far()
             left = steps or max(_LEAST, BUDGETS["all proof steps"].limit - (begun - first_begun))
             left = left if most is None else min(left, most)
+            if not (steps or reading.fitting) and adds_up(reading.network):
+                left = min(left, _BRIEF)
             effort = None if left >= BUDGETS["proof steps"].limit else Effort(combinations=left)
             found = proof or _judged(reading, sides, launches, earlier, effort, counting=not steps, any_conditions=reading.others)
+            if found.certificate is None and found.deadlock is None and reading not in folded:
+                folded.add(reading)
+                found = _folded(reading, sides, asked, earlier, counted=True) or found
             if 2 * (steps_so_far() - begun) < left:
                 ended.add(reading)
             if found.certificate is not None and asked(found.certificate.assumes):
@@ -183,10 +189,26 @@ def _in_pieces(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequenc
     return None
 
 
-def _folded(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequence[Formula]], bool]) -> Judgement | None:
-    """With a proof that the checker accepts, under conditions that a launch can be required to satisfy; None if none is found soon."""
+def _folded(
+    reading: Reading,
+    sides: Sequence[Side],
+    asked: Callable[[Sequence[Formula]], bool],
+    earlier: "_Earlier",
+    *,
+    counted: bool = False,
+) -> Judgement | None:
+    """With a proof that the checker accepts, under conditions that a launch can be required to satisfy; None if none is found soon.
+    `counted`: with numbers that are made of counters folded up, too."""
     network = reading.network
-    certificate = folded_proof(network, reading.arithmetic.bounds, pairs_of(network, sides))
+    try:
+        certificate = folded_proof(network, reading.arithmetic.bounds, pairs_of(network, sides), counted=counted)
+    except Undecided as why:
+        if counted and isinstance(why.required, Compare):
+            # (Where loaded numbers are added up, hardly anything bounds what is compared with them. Functions have other names there.)
+            lack = why.required.form.constant, symbols_in(why.required)
+            earlier.lacks_it_again |= lack in earlier.unbounded and adds_up(network)
+            earlier.unbounded.add(lack)
+        return None
     if certificate is None or not asked(certificate.assumes):
         return None
     of_such_launches = _asking(reading, certificate.assumes)
@@ -210,12 +232,14 @@ class _Earlier:
     found with which processes wait for ever, and each run told how it ends. Another reading writes the same values differently, so that
     its runs end in the same way. `searched`: the results of searches that were not cut off, which another reading with the same network
     would repeat; `nested`: the networks that have been searched with loops inside each other. `lacking`: what no schedule of an earlier
-    search got past, by the names of registers, which are the same in each reading; `lacks_it_again`: nor one of another reading."""
+    search got past, by the names of registers, which are the same in each reading; `lacks_it_again`: nor one of another reading.
+    `unbounded`: of what searches did not get past that know nothing of what is made of counters, the constant and the symbols."""
 
     refuting: bool = True
     settled: bool = False
     lacking: set[Formula] = field(default_factory=set)
     lacks_it_again: bool = False
+    unbounded: set[tuple[int, frozenset[Symbol]]] = field(default_factory=set)
     searched: list[tuple[Network, bool, Judgement]] = field(default_factory=list)
     nested: list[Network] = field(default_factory=list)
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import TypeGuard
 
+from pipec.record import replace
+from pipec.verify.checker.certificate import Case, Certificate
 from pipec.verify.terms import (
     QUOTIENT,
     RANGES,
@@ -73,6 +75,17 @@ class Rewriting:
                 return both(*map(self.formula, parts))
             case Either(parts):
                 return either(*map(self.formula, parts))
+
+
+def in_terms_of(certificate: Certificate, rewriting: Rewriting) -> Certificate:
+    def formulas(given: tuple[Formula, ...]) -> tuple[Formula, ...]:
+        return tuple(map(rewriting.formula, given))
+
+    cases = tuple(
+        Case(formulas(case.when), case.begin, tuple(replace(one, facts=formulas(one.facts)) for one in case.nodes))
+        for case in certificate.cases
+    )
+    return replace(certificate, cases=cases, assumes=formulas(certificate.assumes))
 
 
 def is_machine_product(one: Atom) -> TypeGuard[Apply]:

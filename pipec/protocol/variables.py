@@ -18,6 +18,7 @@ from pipec.protocol.rows import Row, one, plus, scaled
 from pipec.protocol.sample import function_of, known_function
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import (
+    MOST_WRITTEN,
     Apply,
     Atom,
     Both,
@@ -38,6 +39,7 @@ from pipec.verify.terms import (
     is_remainder,
     product,
     quotient,
+    size_of,
     substitute,
     summed,
     symbols_of,
@@ -46,6 +48,8 @@ from pipec.verify.terms import (
 FormTerms = tuple[tuple[Atom, int], ...]
 _MOST_MULTIPLIED = 24  # rows
 _RENAMED = 30  # cost of substituting registers in a value, in row combinations
+_WRITTEN = 32  # parts of a large value per row combination
+_MOST_REPLACED = 4 * MOST_WRITTEN  # parts of a value with others put into it, at the most
 _MOST_SPREAD = 1 << 16
 _LARGE = 1 << 30
 _FAR_OFF = 65_534  # the constant of a bound by the largest grid, or by the largest number of blocks of a size
@@ -280,7 +284,13 @@ class Variables:
                 for each, part in zip(self.computed[variable], parts, strict=True)
                 if part != one(each)
             }
-            found = self._renamed[~variable, parts] = self.row(Rewriting(known.get).form(self.forms[variable]))
+            form = self.forms[variable]
+            # What is put into itself at several places, turn by turn, grows with the power of the turns.
+            if size_of(form) * max(map(size_of, known.values()), default=1) <= _MOST_REPLACED:
+                form = Rewriting(known.get).form(form)
+                combined.value += size_of(form) // _WRITTEN
+            small = size_of(form) <= MOST_WRITTEN
+            found = self._renamed[~variable, parts] = self.row(form) if small else one(variable)
         return found
 
     def extended(self, values: dict[int, Row]) -> dict[int, Row]:

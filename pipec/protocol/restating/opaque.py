@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterator
 
 from pipec.protocol.naming import Names
 from pipec.protocol.program import registers_of
-from pipec.protocol.rewriting import Rewriting
+from pipec.protocol.rewriting import Rewriting, in_terms_of
 from pipec.protocol.sample import number_below
 from pipec.record import replace
-from pipec.verify.checker.certificate import Case, Certificate
+from pipec.verify.checker.certificate import Certificate
 from pipec.verify.network import Edge, Network, Test
 from pipec.verify.reader.processes.tidy import with_edges
 from pipec.verify.reader.values.parts import PLACES
-from pipec.verify.terms import Apply, Atom, Compare, Formula, Linear, Symbol, add, applied, atom, substitute
+from pipec.verify.terms import Apply, Atom, Compare, Linear, Symbol, add, applied, atom, substitute
 
 
 class Opaque:
@@ -42,33 +42,24 @@ class Opaque:
     def _value(self, symbol: Symbol, value: Linear | None) -> Linear | None:
         if symbol not in self.left or value is None or all(isinstance(one, Symbol) for one, _ in value.terms):
             return value
-        opening = _Opening(self.registers)
+        opening = Opening(self.registers)
         skeleton = opening.linear(value)
         name = self.names.setdefault(skeleton, number_below(len(self.names), self.below))
         self.meaning[name] = skeleton
         return applied(name, tuple(opening.arguments))
 
     def unfolded(self, certificate: Certificate) -> Certificate:
-        rewriting = Rewriting(self._meant)
-
-        def formulas(given: tuple[Formula, ...]) -> tuple[Formula, ...]:
-            return tuple(map(rewriting.formula, given))
-
-        cases = tuple(
-            Case(formulas(case.when), case.begin, tuple(replace(one, facts=formulas(one.facts)) for one in case.nodes))
-            for case in certificate.cases
-        )
-        return replace(certificate, cases=cases, assumes=formulas(certificate.assumes))
+        return in_terms_of(certificate, Rewriting(self._meant))
 
     def _meant(self, one: Atom) -> Linear | None:
         match one:
             case Apply(name, arguments) if name in self.meaning:
-                return substitute(self.meaning[name], {_argument(place): form for place, form in enumerate(arguments)})
+                return substitute(self.meaning[name], {argument_at(place): form for place, form in enumerate(arguments)})
             case _:
                 return None
 
 
-def _argument(place: int) -> Symbol:
+def argument_at(place: int) -> Symbol:
     return Symbol(f"argument {place}")
 
 
@@ -83,7 +74,7 @@ def _least(network: Network, left: Collection[Symbol]) -> Iterator[int]:
                     pass
 
 
-class _Opening(Names):
+class Opening(Names):
     """Replaces sums with registers and places of blocks in a form."""
 
     def __init__(self, registers: Collection[Symbol]) -> None:
@@ -99,4 +90,4 @@ class _Opening(Names):
         if argument not in self.arguments:
             self.arguments.append(argument)
         rest = Linear(0, tuple((one, times) for one, times in form.terms if not isinstance(one, Symbol)))
-        return add(super().linear(rest), atom(_argument(self.arguments.index(argument))))
+        return add(super().linear(rest), atom(argument_at(self.arguments.index(argument))))
