@@ -39,6 +39,8 @@ WORDS = {
     "what is left": "n = load(lengths[block.x])\nwhile n > 0:\n    {it}\n    n -= 64",
     "from end to end": "for j in range(load(begins[block.x]), load(ends[block.x])):\n    {it}",
     "their difference": "begin = load(begins[block.x])\nfor j in range(load(ends[block.x]) - begin):\n    {it}",
+    "no less than none": "n = max(load(ends[block.x]) - load(begins[block.x]), 0)\nfor j in range((n + 63) // 64):\n    {it}",
+    "some, by steps": "for j in range(0, load(ends[block.x]) - load(begins[block.x]), 64):\n    {it}",
     "each in a loop": "for b in range(block.x, B, grid.x):\n    for j in range(0, load(lengths[b]), 64):\n        {it}",
     "each rounded up": "for b in range(block.x, B, grid.x):\n    for j in range((load(lengths[b]) + 63) // 64):\n        {it}",
 }
@@ -67,6 +69,7 @@ def compiled(fill: str, take: str) -> Compilation:
         ("by steps", "by hand"),
         ("from end to end", "their difference"),
         ("each in a loop", "each rounded up"),
+        ("no less than none", "some, by steps"),
     ],
 )
 def test_it_is_proved_if_they_fit(fill: str, take: str) -> None:
@@ -181,7 +184,7 @@ def test_a_small_number_beside_a_large_size_goes_wrong() -> None:
 
 
 def test_a_loop_over_rows_of_lengths_is_asked_of_the_launch() -> None:
-    """What says which number is loaded counts up to a size."""
+    """What says which number is loaded counts up to a size, which is the number of blocks here."""
     walk = "b = block.x\nwhile b < B:\n    for j in {}:\n        {{it}}\n    b += grid.x"
     state = compiled(walk.format("range(0, load(lengths[b]), 64)"), walk.format("range((load(lengths[b]) + 63) // 64)"))
     assert not state.failed, state.diagnostics

@@ -309,11 +309,16 @@ class Arithmetic:
             if not form.terms:
                 return Linear(wrapped(form.constant, op.width))
             half = 1 << (op.width - 1)
-            fitting = self.fitting and op.width >= 32 and has_loaded(form) and not _cuts_off(op, form)
-            return self._within(form, -half, half - 1, f"s{op.width}", compared, fitting=fitting)
+            return self._within(form, -half, half - 1, f"s{op.width}", compared, fitting=self._fits(op, form))
         if not form.terms:
             return Linear(form.constant & ((1 << op.width) - 1))
-        return self._within(form, 0, (1 << op.width) - 1, f"u{op.width}", compared)
+        # (A number that is not negative is the same one without a sign, as long as it fits.)
+        fitting = self._fits(op, form) and self.bounds(form)[0] >= 0
+        return self._within(form, 0, (1 << op.width) - 1, f"u{op.width}", compared, fitting=fitting)
+
+    def _fits(self, op: Operation, form: Linear) -> bool:
+        """Whether it is required to, as it is made of loaded numbers."""
+        return self.fitting and op.width >= 32 and has_loaded(form) and not _cuts_off(op, form)
 
     def _within(self, form: Linear, low: int, high: int, otherwise: str, compared: bool, *, fitting: bool = False) -> Linear:
         if otherwise == "s32" and (portioned := self._portion(form)) is not None:
