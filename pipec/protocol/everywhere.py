@@ -188,7 +188,7 @@ def _multiplied(function: str, left: Linear, right: Linear) -> Linear:
 def _of_a_launch(symbol: Symbol) -> bool:
     """Except the indices of blocks and clusters, which vary within a launch, registers, and what the search calls "unknown 7"."""
     name = symbol.name
-    return name.startswith(("%nctaid.", "%nclusterid.")) or not name.startswith("%") and ":" not in name and " " not in name
+    return name.startswith(("%nctaid.", "%nclusterid.")) or not name.startswith(("%", "unknown ")) and ":" not in name
 
 
 def askable(form: Linear) -> bool:

@@ -188,5 +188,5 @@ def test_no_condition_follows_from_the_others() -> None:
 
 
 def test_what_only_the_search_has_a_name_for_is_no_size() -> None:
-    assert askable(atom(Symbol("K"))) and askable(atom(Symbol("%nctaid.x")))
+    assert all(askable(atom(Symbol(name))) for name in ("K", "%nctaid.x", "size 003", "folded 000"))
     assert not any(askable(atom(Symbol(name))) for name in ("unknown 7", "%ctaid.x", "0:%r7"))
