@@ -17,13 +17,12 @@ from pipec.protocol.launches import launchable, names_of
 from pipec.protocol.ranges import TILES
 from pipec.protocol.refute import Deadlock
 from pipec.protocol.search.undecided import Standing
+from pipec.protocol.told import conditions_told
 from pipec.protocol.turns import refute_turns
 from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.tree import Pipeline
 from pipec.source import Span
-from pipec.verify.condition_text import conditions_words
-from pipec.verify.data import formula_of
 from pipec.verify.network import ASSUMED, OPEN, Arrive, Assumption, Network, Wait, edges_of
 from pipec.verify.terms import Symbol
 from pipec.vocabulary import Completion
@@ -85,7 +84,7 @@ def proved(found: Judgement, interface: KernelInterface) -> Verdict:
         return Verdict("open", f"protocol: no role waits for ever if {' and '.join(unshown)}, which is not decided")
     needed = [_assumed(one) for one in found.network.assumptions]
     given = f", if {' and '.join(needed)}" if needed else ""
-    words = conditions_words(map(formula_of, interface.conditions))
+    words = conditions_told(interface)
     sizes = f"all sizes with {words}" if words else "all sizes"
     situations = f"{found.situations} situation{'' if found.situations == 1 else 's'}"
     return Verdict("proved", f"protocol: no role waits for ever, for {sizes}{given}; proof of {situations} checked on the PTX")

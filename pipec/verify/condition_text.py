@@ -22,6 +22,8 @@ from pipec.verify.terms import (
     both,
 )
 
+_LARGE = 1 << 16  # numbers that nobody has written: what they are compared with is shown as plainly as it can be
+
 
 def condition_words(formula: Formula) -> str:
     match formula:
@@ -50,7 +52,7 @@ def _part(formula: Formula) -> str:
 
 def _comparison(relation: str, form: Linear) -> str:
     """Positive terms on the left, negative ones on the right; a constant alone on the right."""
-    terms, number = _terms(_reduced(relation, form))
+    terms, number = _terms(_plain(relation, _rounded_up(form)))
     left, right = [one for one in terms if one[1] > 0], [(name, -times) for name, times in terms if times < 0]
     sign, beside = {"ge": ">=", "eq": "==", "ne": "!="}[relation], 0
     if not left:
@@ -58,11 +60,41 @@ def _comparison(relation: str, form: Linear) -> str:
         sign = "<=" if relation == "ge" else sign
     else:
         number = -number
-        if right and number < 0:
+        if right and number <= -_LARGE and relation == "ge":
+            left, right, number, sign = [*right, *((name, -times) for name, times in left)], [], -number, "<="
+        elif right and number < 0:
             beside, number = -number, 0
     if relation != "ge" and len(terms) == 1:
         left, right, number = terms, [], number if terms[0][1] > 0 else -number
     return f"{_sum(left, beside)} {sign} {_sum(right, number)}"
+
+
+def _plain(relation: str, form: Linear) -> Linear:
+    """Divided by the common factor of the coefficients; one quotient next to a large number says the same of what is divided."""
+    form = _reduced(relation, form)
+    while relation == "ge" and len(form.terms) == 1 and abs(form.constant) >= _LARGE:
+        ((quotient, times),) = form.terms
+        if not isinstance(quotient, Floor):
+            break
+        # q >= -c if f >= -c * d, and q <= c if f <= c * d + d - 1. (As the only coefficient, it is 1 or -1.)
+        more = form.constant * quotient.divisor + (quotient.divisor - 1 if times < 0 else 0)
+        form = _reduced(relation, _rounded_up(add(Linear(more), quotient.form, times)))
+    return form
+
+
+def _rounded_up(form: Linear) -> Linear:
+    """Quotients to which 1 is added where something is left, as those that are rounded up."""
+    left = dict(form.terms)
+    for one, times in form.terms:
+        if not isinstance(one, Floor) or one.form.constant:
+            continue
+        rest = add(one.form, atom(one), -one.divisor)
+        more = Choose(Compare("ge", add(rest, Linear(-1))), Linear(1), Linear(0))
+        if left.get(more) == times:
+            del left[one], left[more]
+            rounded = Floor(Linear(one.divisor - 1, one.form.terms), one.divisor)
+            left[rounded] = left.get(rounded, 0) + times
+    return Linear(form.constant, tuple((one, times) for one, times in left.items() if times))
 
 
 def _reduced(relation: str, form: Linear) -> Linear:
@@ -86,7 +118,7 @@ def _sum(terms: _Terms, number: int) -> str:
     for one, times in sorted(terms, key=lambda term: term[1] < 0):
         product = one
         if abs(times) > 1 or times < 0 and not words:
-            product = one if one.isidentifier() or one[-1] == ")" else f"({one})"
+            product = one if re.fullmatch(r"[\w.]+", one) or one[-1] == ")" else f"({one})"
             product = f"{abs(times)} * {product}" if abs(times) > 1 else product
         words += f" {'-' if times < 0 else '+'} {product}" if words else f"{'-' if times < 0 else ''}{product}"
     if not words:
@@ -124,6 +156,8 @@ def _atom(one: Atom) -> str:
             return f"ceildiv({sum_words(Linear(0, terms))}, {divisor})"
         case Floor(form, divisor):
             return f"{_inner(form)} // {divisor}"
+        case Choose(Compare("ge", form), yes, no) if form in (add(yes, no, -1), add(no, yes, -1)):
+            return f"{'max' if form == add(yes, no, -1) else 'min'}({sum_words(yes)}, {sum_words(no)})"
         case Choose(condition, yes, no):
             return f"({sum_words(yes)} if {condition_words(condition)} else {sum_words(no)})"
         case Apply("mul.lo.s32" | "mul.lo.u32" | "mul.lo.s64", (left, right)):

@@ -224,21 +224,38 @@ def test_a_product_beyond_32_bits_is_not_met() -> None:
         ("2 * (n // 2) + 7 >= 2 * n + K", "n % 2 + K + n <= 7"),
         ("3 * n >= 4 and 4 * n != 8 and 4 * n != 9", "n >= 2 and n != 2 and 4 * n != 9"),
         ("not (K == M and n < 3)", "K != M or n >= 3"),
+        ("ceildiv(K, 64) <= 33554431", "K <= 2147483584"),
+        ("3 * (K // 64) <= 300000", "K <= 6400063"),
+        ("n // 64 >= -100000", "n >= -6400000"),
+        ("ceildiv(ceildiv(K, 2), 64) <= 100000", "K <= 12800000"),
+        ("K * M // 3 <= 715827881", "K * M <= 2147483645"),
+        ("K + 2147483520 >= M + 64 * n", "M + 64 * n - K <= 2147483520"),
+        ("max(n, 0) + 2 * K <= 2147483647", "max(n, 0) + 2 * K <= 2147483647"),
+        ("min(n, K) >= 3 * M", "min(K, n) >= 3 * M"),
     ],
 )
 def test_words(condition: str, words: str) -> None:
     assert condition_words(formula(condition)) in (words, words.replace("K == M", "M == K"))
 
 
+@pytest.mark.parametrize(("most", "words"), [(16777215, "K <= 2147483520"), (300, "ceildiv(K, 128) <= 300")])
+def test_one_more_where_something_is_left_is_rounding_up(most: int, words: str) -> None:
+    """As `values/quotients.py` says it: K // 128, and one for what is left."""
+    size, quotient = atom(Symbol("K")), floor(atom(Symbol("K")), 128)
+    left = Compare("ge", add(add(size, quotient, -128), Linear(-1)))
+    count = add(quotient, choose(left, Linear(1), Linear(0)))
+    assert condition_words(Compare("ge", add(Linear(most), count, -1))) == words
+
+
 def _form(chosen: random.Random, depth: int) -> Linear:
-    form = Linear(chosen.randrange(-9, 10))
+    form = Linear(chosen.choice((0, 0, 0, -100_000, 123_456)) + chosen.randrange(-9, 10))
     for _ in range(chosen.randrange(1, 4)):
         form = add(form, _value(chosen, depth), chosen.choice((-4, -3, -2, -1, 1, 1, 2, 4)))
     return form
 
 
 def _value(chosen: random.Random, depth: int) -> Linear:
-    match chosen.randrange(4) if depth else 0:
+    match chosen.randrange(6) if depth else 0:
         case 0:
             return atom(Symbol(chosen.choice("MKn")))
         case 1:
@@ -246,6 +263,13 @@ def _value(chosen: random.Random, depth: int) -> Linear:
         case 2:
             condition = Compare(chosen.choice(("ge", "eq", "ne")), _form(chosen, depth - 1))
             return choose(condition, _form(chosen, depth - 1), _form(chosen, depth - 1))
+        case 3:
+            left, right = _form(chosen, depth - 1), _form(chosen, depth - 1)
+            return choose(Compare("ge", add(left, right, -1)), *chosen.sample((left, right), 2))
+        case 4:
+            form, by = _form(chosen, depth - 1), chosen.choice((2, 128))
+            more = Compare("ge", add(add(form, floor(form, by), -by), Linear(-1)))
+            return add(floor(form, by), choose(more, Linear(1), Linear(0)))
         case _:
             name, by = atom(Symbol(chosen.choice("MKn"))), chosen.choice((2, 3))
             return scale(add(name, floor(name, by), -by), chosen.choice((-1, 1, 2)))
@@ -259,7 +283,8 @@ def test_words_mean_what_python_says(seed: int) -> None:
         found = Compare(chosen.choice(("ge", "eq", "ne")), _form(chosen, 2))
         words = condition_words(found)
         for _ in range(20):
-            numbers = {"M": chosen.randrange(30), "K": chosen.randrange(30), "n": chosen.randrange(-30, 30)}
+            most = chosen.choice((30, 300_000))
+            numbers = {"M": chosen.randrange(most), "K": chosen.randrange(most), "n": chosen.randrange(-most, most)}
             said = eval(words, {"ceildiv": lambda left, right: -(-left // right), **numbers})
             assert said == holds(found, numbers), (words, numbers)
 
