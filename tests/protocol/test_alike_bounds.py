@@ -35,4 +35,4 @@ def test_what_is_asked_of_a_product_with_a_place_is_exact() -> None:
     assert state.diagnostics == [] and state.plans is not None
     (plan,) = state.plans
     words = conditions_words(map(formula_of, plan.interface.conditions))
-    assert words == "(n if n >= 0 else 0) <= 306783377 and n >= -306783378"
+    assert words == "max(n, 0) <= 306783377 and n >= -306783378"

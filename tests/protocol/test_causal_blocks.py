@@ -28,7 +28,7 @@ RIGHT = {
 }
 WRONG = {
     "those of the next block": pair([*BY_ELEMENTS, "    {p+}"], [COUNTED[0].replace("+ 128", "+ 256"), "    {p-}"]),
-    "rounded down": pair([*BY_ELEMENTS, "    {p+}"], ["for j in range(min((block.x + 1) * 128, N) // 64):", "    {p-}"]),
+    "rounded down": pair(["for j in range(min((block.x + 1) * 128, N) // 64):", "    {p+}"], [*BY_ELEMENTS, "    {p-}"]),
     "one more with a mask": pair([*COUNTED, "    {p+}"], masked_last("min(2, n1)", "n1 + 1 - masked")),
 }
 
