@@ -269,8 +269,6 @@ class Run:
         pairs = []
         for cta in range(self.ctas):
             for pipe in self.pipes.values():
-                if pipe.kind == "none":
-                    continue  # stages that hold nothing may be left filled
                 sides = [
                     [
                         (cta, pipe.name, side, sub, stage)

@@ -44,8 +44,9 @@ class Uneven(Message):
 
     Let the loops of both sides run equally often, or drain the remaining stages.
 
-    A pipeline without tiles, `ProducerConsumerPipeline`, may be left filled if threads of the block alone signal it: nothing is on its
-    way then when they end, and nothing is lost.
+    Of a pipeline without tiles that threads of one block signal, nothing is lost or under way when it is left filled. It is refused all
+    the same: a loop that is too short looks like that. Where two roles pass a baton on in turn, leave the last signal out:
+    `if t + 1 < tiles:`.
     """
 
     code = "E0602"
