@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pipec.interface import DimensionParameter, KernelInterface, ScalarParameter
+from pipec.interface import DimensionParameter, KernelInterface, ScalarParameter, TensorArgument
 from pipec.record import replace
 from pipec.verify.condition_text import condition_words
 from pipec.verify.conditions import GRID, condition_data, launchable, met, names_in
@@ -28,6 +28,9 @@ def _in_words_of_launches(interface: KernelInterface, assumed: Sequence[Formula]
     names = {row.symbol: row.dimension for row in interface.parameters if isinstance(row, DimensionParameter)}
     scalars = [row for row in interface.parameters if isinstance(row, ScalarParameter)]
     names |= {row.symbol: row.scalar for row in scalars if row.dtype in ("i32", "i64", "u32", "u64")}
+    # (What the reader calls a size that no thread reads, and an `assume` speaks of.)
+    tensors = (one for one in interface.arguments if isinstance(one, TensorArgument))
+    names |= {f"size {size}": size for one in tensors for size in one.shape if isinstance(size, str)}
     names |= {f"%nctaid.{axis}": here for here, axis in zip(GRID, "xyz", strict=True)}
     values: dict[Symbol, Linear] = {Symbol(symbol): atom(Symbol(name)) for symbol, name in names.items()}
     for here, axis, together in zip(GRID, "xyz", interface.cluster, strict=True):

@@ -241,7 +241,7 @@ SAID = [
         "",
     ),
     ("store(y[n + block.x * 8, 0], load(x[0, 0], 8, 64))", [], " with n >= 0"),
-    ("store(y[M - n - block.x * 8, 0], load(x[0, 0], 8, 64))", [], " with M + 8 >= 8 * (grid.x) + n and n + 2147483647 >= M"),
+    ("store(y[M - n - block.x * 8, 0], load(x[0, 0], 8, 64))", [], " with M + 8 >= 8 * grid.x + n and M - n <= 2147483647"),
     ("store.direct(y[n + block.x * 8, 0], load(x[0, 0], 8, 64))", [], ""),  # the threads leave out what lies in front
     (
         "store(y[load(at[block.x]), 0], load(x[0, 0], 8, 64))",

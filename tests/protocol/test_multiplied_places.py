@@ -101,3 +101,17 @@ def test_tiles_of_a_walk(tiles: str) -> None:
         assert all(met(one, SIZES | {name: LARGE}) for name in SIZES for one in conditions)
     for wrong in (f"{tiles} + 1", f"{tiles} - 1"):
         assert compiled(grid, WALK + of(FLAT, wrong, "steps").replace("\n", "\n    "), nested).failed
+
+
+@pytest.mark.parametrize("assumed", ["M <= 65536", "M >= 64"])
+def test_a_size_that_no_thread_reads_may_be_asked_for(assumed: str) -> None:
+    """The number of blocks is made of it, and what is assumed of it is known to the reader."""
+    text = TEXT.replace("n > 0", f"n > 0 and {assumed}")
+    roles = {
+        "load": FLAT.replace("{it}", "p.producer_signal_and_step()"),
+        "take": NESTED.replace("{it}", "p.consumer_signal_and_step()"),
+    }
+    written = {role: textwrap.indent(body.format(tiles="(block.x + 1)", steps="steps"), " " * 8) for role, body in roles.items()}
+    state = compile_source(Source("k.pipe", text.format(grid=ROWS, **written)), Options("sm_90a"))
+    assert not state.failed, state.diagnostics
+    assert "ceildiv(K, 64) * ceildiv(M, 64) <= 2147483647" in state.protocol["k"].sentence
