@@ -9,6 +9,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from fuzz.integers import Int, compiled
 
@@ -148,10 +149,10 @@ class Program:
             numbers["s"] = _size(chance) * chance.choice((1, 1, 1, -1))
             numbers["gpu.multiprocessors"] = chance.choice((1, 2, 3, 7, 132))
             try:
-                grid = _value(self.grid, numbers)
-            except (ZeroDivisionError, OverflowError):
+                grid = _blocks(self.grid, numbers)
+            except ZeroDivisionError:
                 continue
-            if grid >= 1:
+            if 1 <= grid < 1 << 31:
                 place = chance.choice((0, grid - 1, chance.randrange(grid), min(grid - 1, chance.randrange(5))))
                 yield numbers | {"grid.x": grid, "block.x": place}
 
@@ -192,10 +193,11 @@ class _Place(int):
     x: Int
 
 
-def _value(text: str, numbers: Numbers) -> int:
-    names: dict[str, object] = {**_names(numbers, 0), "_Int": Int}
-    exec(compiled(f"found = {text}", "grid"), names)  # noqa: S102 - the text is our own
-    return names["found"]  # type: ignore[return-value]
+def _blocks(grid: str, numbers: Numbers) -> int:
+    """As a launch computes them: exactly."""
+    names = {name: number for name, number in numbers.items() if "." not in name}
+    gpu = SimpleNamespace(multiprocessors=numbers["gpu.multiprocessors"])
+    return int(eval(grid, {"ceildiv": lambda number, by: -(-number // by), "gpu": gpu, **names}))
 
 
 def _range(*bounds: int) -> Iterator[Int]:
