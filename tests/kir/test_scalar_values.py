@@ -331,3 +331,14 @@ def test_a_look_at_a_stage_is_each_ones_own() -> None:
     body = (tree.Peek(token, ready, SPAN), tree.If(condition, (), (), SPAN))
     values = analysed(body, (2, 1, 1))
     assert of_ctas(values).differs(condition) and of_threads(values).differs(condition)
+
+
+def test_what_a_loop_carries_on_is_no_launch_value() -> None:
+    """A launch checks `1 + M` where it is a coordinate, not where a variable holds it from turn to turn: 0 first, and then odd."""
+    first, inner, outer = VARIABLES[0], tree.Variable("k1", I32, SPAN), tree.Variable("k2", I32, SPAN)
+    stop = tree.ReadVariable(first, SPAN)
+    turns = tree.For(inner, number(0), stop, 1, (), SPAN)
+    odd = tree.Binary("+", number(1), tree.ReadDimension("M", I32, SPAN), I32, SPAN)
+    values = analysed((tree.For(outer, number(0), number(2), 1, (turns, tree.Assign(first, odd, SPAN)), SPAN),))
+    assert values.is_multiple(odd, 2)
+    assert not values.is_multiple(stop, 2)

@@ -7,7 +7,7 @@ or iterations see the same value (pipec.kir.values.sameness).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from functools import cached_property
+from functools import cached_property, partial
 
 from pipec.isa.dtypes import DType
 from pipec.isa.targets import WARP
@@ -160,10 +160,11 @@ class Values:
     # ---------------------------------------------------------------------------------------------------------- residues
 
     def _residues(self, unit: int) -> Residues:
-        """Loop-carried values start undefined; each round joins the value after an iteration, up to a fixed point."""
+        """Loop-carried values start undefined; each round joins the value after an iteration, up to a fixed point. A launch checks values
+        that are made of launch values alone; not those that a loop carries on, so that these are what they are made of."""
         carried: dict[Atom, Residue | None] = {}
 
-        def known(atom: Atom) -> Residue | None:
+        def known(atom: Atom, *, checked: bool = True) -> Residue | None:
             match atom.operator:
                 case Operator.DIMENSION | Operator.PARAMETER:
                     return unit, 0
@@ -174,15 +175,15 @@ class Values:
                     return carried.get(atom)
                 case Operator.LOOP_EXIT:
                     return residues(self.left[atom])
-                case operator if operator not in LEAVES and is_launch_value(atom):
+                case operator if checked and operator not in LEAVES and is_launch_value(atom):
                     return unit, 0
                 case _:
-                    return residues.follows(atom)
+                    return (residues if checked else carried_on).follows(atom)
 
         for _ in range(_MOST_ROUNDS):
-            residues = Residues(known)
+            residues, carried_on = Residues(known), Residues(partial(known, checked=False))
             joined = {
-                atom: either(carried.get(atom), either(residues(row.initial), residues(row.following)))
+                atom: either(carried.get(atom), either(carried_on(row.initial), carried_on(row.following)))
                 for atom, row in self.recurrences.items()
             }
             if joined == carried:  # steps can only shrink to a divisor
@@ -190,7 +191,8 @@ class Values:
             carried = joined
         # The search was cut off: its intermediate result would claim multiples that later rounds may refute.
         carried = dict.fromkeys(self.recurrences, ANY)
-        return (residues := Residues(known))
+        residues, carried_on = Residues(known), Residues(partial(known, checked=False))
+        return residues
 
     def may_wrap(self, loop: tree.For) -> bool:
         """Whether the counter may pass the end of its type behind the last turn."""
