@@ -6,10 +6,11 @@ whose structure does not matter. The form of each variable is kept for the certi
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, permutations
-from math import gcd, prod
+from math import gcd
 
 from pipec.protocol.comparisons import Comparison, Condition, Connective, comparisons
 from pipec.protocol.extents import FAR, atom_range, range_of, ranges_in, sizes_beyond
+from pipec.protocol.known_factors import KnownFactors
 from pipec.protocol.meanings import Meaning, meanings_of, name_parts
 from pipec.protocol.premises import Premises, combined
 from pipec.protocol.rewriting import Rewriting, computed_in
@@ -68,10 +69,7 @@ class Variables:
         self.computed: dict[int, tuple[int, ...]] | None = None
         self.groups: dict[FormTerms, int] = {}
         self.derived: dict[int, tuple[int, ...]] = {}  # derived from registers: from these
-        self._named, self._of_sizes = (
-            0,
-            list[tuple[int, tuple[int, ...]]](),
-        )  # products of sizes, and how many values had a name then
+        self.known_factors = KnownFactors(self.number, self.derived)
         self.derived_from: dict[int, list[int]] = {}  # by register, what is derived from it
         self._rows: dict[Linear, Row] = {}
         self._floors: dict[int, tuple[Row, ...]] = {}
@@ -243,34 +241,6 @@ class Variables:
             made = substitute(self.forms[variable], known)
             found = self._renamed[variable, parts] = self.row(summed(made.constant, [(_apart(o), t) for o, t in made.terms]))
         return found
-
-    def products_with(self, known: Mapping[int, Row]) -> Iterator[Row]:
-        """Rows that are 0: products of sizes of which a factor is a known number."""
-        for variable, factors in self._products_of_sizes():
-            numbers = [known[each][0] for each in factors if each in known and not known[each][1]]
-            others = [each for each in factors if each not in known or known[each][1]]
-            if numbers and (rest := self._multiple(others)) is not None:
-                yield plus(scaled(rest, prod(numbers)), one(variable), -1)
-
-    def _products_of_sizes(self) -> list[tuple[int, tuple[int, ...]]]:
-        """Each with its factors, of those that have a number."""
-        if self._named != len(self.number):
-            self._named = len(self.number)
-            self._of_sizes = [
-                (number, tuple([self.number[factor] for factor in each.factors]))
-                for each, number in self.number.items()
-                if isinstance(each, Product)
-                and number not in self.derived
-                and all(factor in self.number for factor in each.factors)
-            ]
-        return self._of_sizes
-
-    def _multiple(self, factors: Sequence[int]) -> Row | None:
-        """What some sizes make together, if that has a number."""
-        if len(factors) < 2:
-            return one(factors[0]) if factors else (1, ())
-        found = next((number for number, others in self._products_of_sizes() if sorted(others) == sorted(factors)), None)
-        return None if found is None else one(found)
 
     def recomputed(self, variable: int, values: Mapping[int, Row]) -> Row:
         """The value of a variable with the numbers that the machine computes inside of it replaced by what they are."""

@@ -115,7 +115,7 @@ class Known:
             if alias != one(variable):
                 made.equal(plus(alias, one(variable), -1))
         if self.program.products:
-            for row in self.variables.products_with(made.solved):
+            for row in self.variables.known_factors.rows(made.solved):
                 made.equal(row)
 
     def _recompute(self, made: Premises) -> None:

@@ -157,6 +157,27 @@ def turns_of(ptx: str, kernel: str) -> tuple[Surroundings, list[Walk]]:
     return reading.around, list(walks(Graph(reading.kernel), reading.around)) if reading.around.ranks == 1 else []
 
 
+def _block(kernel: Kernel) -> tuple[int, int, int]:
+    """The shape of a CTA."""
+    stated = kernel.directives.get("reqntid", ())
+    if not stated:
+        raise Unreadable(kernel.line, "the number of threads is not stated (.reqntid)")
+    x, y, z = (*stated, 1, 1)[:3]
+    if not 0 < x * y * z <= MOST_THREADS:
+        raise Unreadable(kernel.line, f"a CTA of {x * y * z} threads")
+    return x, y, z
+
+
+def _cluster(kernel: Kernel) -> tuple[int, int, int]:
+    """The shape of a cluster."""
+    x, y, z = (*kernel.directives.get("reqnctapercluster", ()), 1, 1, 1)[:3]
+    if "explicitcluster" in kernel.directives and "reqnctapercluster" not in kernel.directives:
+        raise Unreadable(kernel.line, "the size of the cluster is not stated (.reqnctapercluster)")
+    if not 0 < x * y * z <= MOST_CTAS:
+        raise Unreadable(kernel.line, f"a cluster of {x * y * z} CTAs")
+    return x, y, z
+
+
 class Reading:
     """The result of reading an entry of a text: `network`."""
 
@@ -174,20 +195,9 @@ class Reading:
     ) -> None:
         self.ptx, self.branches, self.fitting = ptx, branches, fitting
         self.kernel = kernel_of(ptx, name)
-        block = self.kernel.directives.get("reqntid", ())
-        if not block:
-            raise Unreadable(self.kernel.line, "the number of threads is not stated (.reqntid)")
-        x, y, z = (*block, 1, 1)[:3]
-        self.block = (x, y, z)
+        self.block = _block(self.kernel)
         self.threads = self.block[0] * self.block[1] * self.block[2]
-        if not 0 < self.threads <= MOST_THREADS:
-            raise Unreadable(self.kernel.line, f"a CTA of {self.threads} threads")
-        x, y, z = (*self.kernel.directives.get("reqnctapercluster", ()), 1, 1, 1)[:3]
-        cluster = (x, y, z)
-        if "explicitcluster" in self.kernel.directives and "reqnctapercluster" not in self.kernel.directives:
-            raise Unreadable(self.kernel.line, "the size of the cluster is not stated (.reqnctapercluster)")
-        if not 0 < x * y * z <= MOST_CTAS:
-            raise Unreadable(self.kernel.line, f"a cluster of {x * y * z} CTAs")
+        cluster = _cluster(self.kernel)
         self.interface = replace(interface_of(ptx, self.kernel.name, self.kernel.parameters), cluster=cluster)
         self.stated = len(self.interface.conditions) if stated is None else stated
         self.ranges = _ranges(self.kernel, self.interface, ranges_stated(self.interface, self.kernel, self.stated))
