@@ -34,15 +34,20 @@ def condition_words(formula: Formula) -> str:
         case Either(()):
             return "false"
         case Both(parts):
-            return " and ".join(_part(one) for one in parts)
+            return " and ".join(_parts(parts))
         case Either(parts):
-            return " or ".join(_part(one) for one in parts)
+            return " or ".join(_parts(parts))
 
 
 def conditions_words(conditions: Iterable[Formula]) -> str:
     """The conjunction; empty if there are none."""
     made = both(*conditions)
     return "" if made == TRUE else condition_words(made)
+
+
+def _parts(parts: Iterable[Formula]) -> Iterable[str]:
+    """Each once: a product that is exact and one that the machine computes are said alike."""
+    return dict.fromkeys(map(_part, parts))
 
 
 def _part(formula: Formula) -> str:
