@@ -180,8 +180,8 @@ def _prove(state: Compilation) -> None:
     are left out."""
     from pipec.lower import lower
     from pipec.protocol.effort import work_so_far
-    from pipec.protocol.explain import verdict
     from pipec.protocol.remembered import remember_undecided, undecided_before
+    from pipec.protocol.reporting.explain import verdict
     from pipec.ptx.emit import emit
     from pipec.verify.document import Proof
 
@@ -206,7 +206,7 @@ def _prove(state: Compilation) -> None:
         if judgement.certificate is not None and judgement.certificate.assumes:
             ptx, found, judgement = _with_launch_checks(state, number, proved_with, ptx, judgement)
         if found.outcome == "open" and not state.options.allow_undecided:
-            from pipec.protocol.undecided_report import not_decided
+            from pipec.protocol.reporting.undecided_report import not_decided
 
             state.sink.report(not_decided(ptx, plan.kernel, plan.interface, judgement))
         if found.outcome == "open" and judgement.certificate is None and state.options.remembers:
@@ -222,7 +222,7 @@ def _with_positive_divisors(
     """What is not decided, judged again for launches in which what the kernel divides by is positive; as before where that proves nothing.
     Returns the text and the interface of which it is told, too."""
     from pipec.protocol.divisors import ENOUGH, with_positive_divisors
-    from pipec.protocol.explain import verdict
+    from pipec.protocol.reporting.explain import verdict
     from pipec.ptx.normalise import with_interface
 
     assert state.ptx is not None and state.plans is not None
@@ -243,9 +243,9 @@ def _with_launch_checks(
 ) -> "tuple[str, Verdict, Judgement]":
     """The proof's assumptions on sizes become launch conditions, and the proof is checked on the text that states them. `proved_with`:
     the kernel's interface in that text, which has no parameters of a watchdog or of time stamps."""
-    from pipec.protocol.conditions import why_unasked, with_conditions
-    from pipec.protocol.explain import proved, undecided
+    from pipec.protocol.forms.conditions import why_unasked, with_conditions
     from pipec.protocol.judge import Judgement, confirmed
+    from pipec.protocol.reporting.explain import proved, undecided
     from pipec.ptx.normalise import with_interface
 
     assert state.plans is not None and state.ptx is not None

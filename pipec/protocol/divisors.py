@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pipec.checks.grid.signs import divisors
 from pipec.interface import DimensionParameter, KernelInterface, ScalarParameter
 from pipec.kir.ir import Kernel
-from pipec.protocol.conditions import with_conditions
+from pipec.protocol.forms.conditions import with_conditions
 from pipec.sema import tree
 from pipec.verify.data import formula_of
 from pipec.verify.logic import System

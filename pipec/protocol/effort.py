@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from pipec.budgets import BUDGETS
-from pipec.protocol.premises import combined
-from pipec.protocol.refute import tried
+from pipec.protocol.deduction.premises import combined
+from pipec.protocol.refuting.refute import tried
 from pipec.record import record
 from pipec.verify.inequalities import combined as exactly_combined
 from pipec.verify.reader.values.surroundings import worked

@@ -11,19 +11,19 @@ roles are in the same tile. So each of these numbers is replaced by a function o
 from collections.abc import Callable
 from math import isinf
 
-from pipec.protocol.aligned import Aligned, Alignment
 from pipec.protocol.effort import Effort, Spent, steps_so_far
-from pipec.protocol.everywhere import askable_formula
-from pipec.protocol.naming import Names, canonical, in_names_of, renamed
-from pipec.protocol.products import needed
-from pipec.protocol.program import Program, registers_of
+from pipec.protocol.facts.products import needed
+from pipec.protocol.forms.everywhere import askable_formula
+from pipec.protocol.forms.rewriting import Rewriting, in_terms_of, is_machine_product
+from pipec.protocol.forms.sample import number_below
+from pipec.protocol.program.naming import Names, canonical, in_names_of, renamed
+from pipec.protocol.program.program import Program, registers_of
+from pipec.protocol.program.structure import orders
 from pipec.protocol.restating.opaque import Opening, argument_at
-from pipec.protocol.rewriting import Rewriting, in_terms_of, is_machine_product
-from pipec.protocol.sample import number_below
-from pipec.protocol.schedule import Pairs
+from pipec.protocol.schedules.aligned import Aligned, Alignment
+from pipec.protocol.schedules.schedule import Pairs
 from pipec.protocol.search.attempts import Attempt
 from pipec.protocol.search.cases import Parts, Splitter
-from pipec.protocol.structure import orders
 from pipec.record import replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.network import Edge, Network, State

@@ -6,20 +6,20 @@ from typing import Literal
 
 from pipec.budgets import BUDGETS
 from pipec.diag.shown import counted
-from pipec.protocol.aligned import Alignment
 from pipec.protocol.effort import Effort, steps_so_far
-from pipec.protocol.everywhere import askable_formula
 from pipec.protocol.folding import folded_proof
+from pipec.protocol.forms.everywhere import askable_formula
 from pipec.protocol.prove import Undecided, prove
-from pipec.protocol.refute import Deadlock, refute
-from pipec.protocol.refute_by_memory import refute_by_memory
+from pipec.protocol.refuting.refute import Deadlock, refute
+from pipec.protocol.refuting.refute_by_memory import refute_by_memory
+from pipec.protocol.refuting.tried import Launches
+from pipec.protocol.refuting.unfold import unfolded
 from pipec.protocol.restating.nested import nested
 from pipec.protocol.restating.opaque import Opaque
 from pipec.protocol.restating.restate import Restated, one_behind_the_other, restate, worded
+from pipec.protocol.schedules.aligned import Alignment
 from pipec.protocol.search.attempts import in_step
 from pipec.protocol.search.undecided import Standing
-from pipec.protocol.tried import Launches
-from pipec.protocol.unfold import unfolded
 from pipec.protocol.walks import proofs_in_pieces
 from pipec.record import field, mutable, record, replace
 from pipec.verify.checker.certificate import Certificate

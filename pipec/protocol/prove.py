@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from pipec.protocol.effort import Effort, Spent
-from pipec.protocol.everywhere import askable_formula
-from pipec.protocol.naming import canonical, in_names_of
-from pipec.protocol.products import needed
-from pipec.protocol.program import Program
-from pipec.protocol.schedule import Pairs
+from pipec.protocol.facts.products import needed
+from pipec.protocol.forms.everywhere import askable_formula
+from pipec.protocol.program.naming import canonical, in_names_of
+from pipec.protocol.program.program import Program
+from pipec.protocol.schedules.schedule import Pairs
 from pipec.protocol.search.attempts import Attempt, rounds
 from pipec.protocol.search.cases import Parts, Splitter
 from pipec.protocol.search.undecided import STUCK, TOO_LONG, Undecided

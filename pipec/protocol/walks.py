@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterator
 
-from pipec.protocol.everywhere import askable_formula
-from pipec.protocol.program import registers_of
+from pipec.protocol.forms.everywhere import askable_formula
+from pipec.protocol.program.program import registers_of
 from pipec.protocol.prove import Undecided, prove
 from pipec.protocol.restating.opaque import Opaque
 from pipec.protocol.restating.pieces import in_pieces
 from pipec.protocol.restating.restate import in_words
-from pipec.protocol.schedule import Pairs
+from pipec.protocol.schedules.schedule import Pairs
 from pipec.protocol.search.attempts import in_step
 from pipec.record import replace
 from pipec.verify.checker.certificate import Certificate

@@ -7,7 +7,7 @@ import numpy as np
 from fuzz.number_texts import EDGES, WIDTHS, Numbers
 from verify.interpret import holds
 
-from pipec.protocol.unfold import unfolded
+from pipec.protocol.refuting.unfold import unfolded
 from pipec.sim import Options, launch
 from pipec.verify.network import Arrive, End, Network, Unreadable
 from pipec.verify.network import Test as Branch

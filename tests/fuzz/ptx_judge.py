@@ -16,13 +16,13 @@ from fuzz.ptx_kernels import SHARED_BYTES, SIZES
 from verify.interpret import holds
 
 from pipec.protocol import judge as judging
-from pipec.protocol import refute as refuting
 from pipec.protocol.effort import Effort
-from pipec.protocol.everywhere import askable_formula
+from pipec.protocol.forms.everywhere import askable_formula
+from pipec.protocol.forms.sample import Numbers
 from pipec.protocol.judge import Judgement
 from pipec.protocol.prove import prove
-from pipec.protocol.sample import Numbers
-from pipec.protocol.tried import Launches, small_sizes
+from pipec.protocol.refuting import refute as refuting
+from pipec.protocol.refuting.tried import Launches, small_sizes
 from pipec.sim import Options, SimulationError, launch
 from pipec.verify.network import Network, Wait
 from pipec.verify.terms import Formula

@@ -134,17 +134,17 @@ WHY: Mapping[Place, str] = {
         "or -> and",
     ): "of a number that is read without a sign it is required that it has none, in every reading: less is shown",
     (
-        "protocol/premises.py",
+        "protocol/deduction/premises.py",
         "constant, terms = tight(plus(scaled(left, high // common), right, low // common))",
         "// -> *",
     ): "a search for a certificate, which the checker judges",
     (
-        "protocol/everywhere.py",
+        "protocol/forms/everywhere.py",
         'bound = self.bound(formula.form) if isinstance(formula, Compare) and formula.relation == "ge" else None',
         "and -> or",
     ): "a search for a certificate, which the checker judges",
     (
-        "protocol/everywhere.py",
+        "protocol/forms/everywhere.py",
         'if not isinstance(fact, Compare) or fact.relation != "ge":',
         "or -> and",
     ): "a search for a certificate, which the checker judges",
@@ -174,22 +174,22 @@ WHY: Mapping[Place, str] = {
         "0 -> 1",
     ): "factors are not 0",
     (
-        "protocol/meanings.py",
+        "protocol/variables/meanings.py",
         'yield from (Compare("ge", add(Linear(least - 1), each, -1)) for each in below)',
         "1 -> 2",
     ): "a search for a certificate, which the checker judges",
     (
-        "protocol/premises.py",
+        "protocol/deduction/premises.py",
         "if self.least.get(terms, constant + 1) <= constant:",
         "<= -> <",
     ): "a search for a certificate, which the checker judges",
     (
-        "protocol/ranges.py",
+        "protocol/forms/ranges.py",
         "number = (self.number(place + pointer // _APART - 1) - least) % (most - least + 1) + least",
         "- -> +",
     ): "which numbers a run tries that looks for a deadlock",
     (
-        "protocol/refute_by_memory.py",
+        "protocol/refuting/refute_by_memory.py",
         "first, told = meter.left, True",
         "True -> False",
     ): "which of two words is said of the sizes of a deadlock",
@@ -229,17 +229,17 @@ WHY: Mapping[Place, str] = {
         "not in -> in",
     ): "a search for a certificate, which the checker judges",
     (
-        "protocol/tried.py",
+        "protocol/refuting/tried.py",
         "for number in (*range(stride - 1, stride + 3), *range(2 * stride - 1, 2 * stride + 2), stride + stride // 2):",
         "3 -> 4",
     ): "which sizes are tried",
     (
-        "protocol/variables.py",
+        "protocol/variables/variables.py",
         "for less, more in permutations(quotients, 2):",
         "2 -> 3",
     ): "a search for a certificate, which the checker judges",
     (
-        "protocol/variables.py",
+        "protocol/variables/variables.py",
         "_RENAMED = 30  # cost of substituting registers in a value, in row combinations",
         "30 -> 31",
     ): "effort",

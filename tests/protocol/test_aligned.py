@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipec.protocol.aligned import Aligned, Alignment
 from pipec.protocol.effort import Effort
+from pipec.protocol.program.structure import orders
 from pipec.protocol.prove import Undecided, prove
-from pipec.protocol.structure import orders
+from pipec.protocol.schedules.aligned import Aligned, Alignment
 from pipec.record import replace
 from pipec.verify.checker.check import check
 from pipec.verify.network import Network, State, Test

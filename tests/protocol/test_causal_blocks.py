@@ -3,7 +3,7 @@
 import pytest
 
 from pipec.driver import Options, compile_source
-from pipec.protocol.everywhere import Everywhere
+from pipec.protocol.forms.everywhere import Everywhere
 from pipec.source import Source
 from pipec.verify.terms import Compare, Linear, Symbol, add, atom, scale
 from tests.protocol.drawing import Draw, Kernel, Lines, source

@@ -3,7 +3,7 @@
 import pytest
 
 from pipec.driver import Options, compile_source
-from pipec.protocol.sample import evaluate, holds
+from pipec.protocol.forms.sample import evaluate, holds
 from pipec.source import Source
 from pipec.verify.reader.values.quotients import dealt
 from pipec.verify.terms import Compare, Linear, Symbol, add, atom, negate, number, quotient, remainder

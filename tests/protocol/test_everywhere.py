@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pipec.driver import Options, compile_source
-from pipec.protocol.everywhere import Everywhere, askable
+from pipec.protocol.forms.everywhere import Everywhere, askable
 from pipec.source import Source
 from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Product, Symbol, add, atom, choose, floor, product, scale
 

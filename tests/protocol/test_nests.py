@@ -5,7 +5,7 @@ import textwrap
 import pytest
 
 from pipec.driver import Options, compile_source
-from pipec.protocol.nests import depths
+from pipec.protocol.program.nests import depths
 from pipec.source import Source
 from pipec.verify.network import Action, Edge, End, Process, State, Test
 from pipec.verify.terms import Compare, Linear, Symbol, add, atom

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from pipec.protocol.premises import Premises
-from pipec.protocol.rows import Row, Terms
+from pipec.protocol.deduction.premises import Premises
+from pipec.protocol.deduction.rows import Row, Terms
 
 
 def _row(rng: random.Random, variables: int) -> Row:

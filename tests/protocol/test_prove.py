@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from pipec.protocol.naming import Names, in_names_of, renamed
-from pipec.protocol.numbers import Numbers
+from pipec.protocol.program.naming import Names, in_names_of, renamed
 from pipec.protocol.prove import Undecided, prove
-from pipec.protocol.refute import refute
+from pipec.protocol.refuting.refute import refute
 from pipec.protocol.search.automaton import Search
 from pipec.protocol.search.runs import Runs
+from pipec.protocol.variables.numbers import Numbers
 from pipec.record import replace
 from pipec.verify.checker.certificate import Certificate, Moves, certificate_of, data_of
 from pipec.verify.checker.check import _covered, check

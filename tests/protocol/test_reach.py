@@ -5,7 +5,7 @@ from collections import Counter
 from samples import volume
 
 from pipec.protocol.prove import Undecided, prove
-from pipec.protocol.refute import refute
+from pipec.protocol.refuting.refute import refute
 from pipec.verify.checker.check import check
 from tests.protocol.right import KINDS, right
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from pipec.driver import Compilation, Options, compile_source
+from pipec.protocol.forms.ranges import ANYTHING, TILES, Ranges, certain, range_of
 from pipec.protocol.judge import judge
-from pipec.protocol.ranges import ANYTHING, TILES, Ranges, certain, range_of
-from pipec.protocol.refute import refute, tried
+from pipec.protocol.refuting.refute import refute, tried
 from pipec.record import replace
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation

@@ -8,8 +8,8 @@ import pytest
 
 from pipec.driver import Options, compile_source
 from pipec.protocol.effort import steps_so_far
-from pipec.protocol.refute_by_memory import refute_by_memory
-from pipec.protocol.unfold import unfolded
+from pipec.protocol.refuting.refute_by_memory import refute_by_memory
+from pipec.protocol.refuting.unfold import unfolded
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 from pipec.sim.errors import SimulationError

@@ -6,7 +6,8 @@ import pytest
 
 from pipec.budgets import BUDGETS
 from pipec.driver import Compilation, Options, compile_source
-from pipec.protocol import explain, remembered
+from pipec.protocol import remembered
+from pipec.protocol.reporting import explain
 from pipec.record import replace
 from pipec.source import Source
 

@@ -3,7 +3,7 @@
 import pytest
 from verify.interpret import value
 
-from pipec.protocol.sample import evaluate
+from pipec.protocol.forms.sample import evaluate
 from pipec.verify import terms
 from pipec.verify.terms import Apply, Linear, Symbol, atom
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pipec.driver import Options, compile_source
-from pipec.protocol.told import conditions_told
+from pipec.protocol.reporting.told import conditions_told
 from pipec.record import replace
 from pipec.source import Source
 from pipec.verify.conditions import condition_data

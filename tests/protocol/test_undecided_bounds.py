@@ -4,8 +4,8 @@ import pytest
 
 from pipec.driver import Options, compile_source
 from pipec.kir.ir import Kernel
-from pipec.protocol.explain import Places
-from pipec.protocol.undecided_bounds import SAME_BOUNDS, advice
+from pipec.protocol.reporting.explain import Places
+from pipec.protocol.reporting.undecided_bounds import SAME_BOUNDS, advice
 from pipec.source import Source
 
 KERNEL = """kernel k(n: i32, m: i32, x: tensor[i32, B]):

@@ -4,7 +4,7 @@ import pytest
 from examples.catalogue import EXAMPLES
 
 from pipec.driver import Options, compile_source
-from pipec.protocol.unfold import unfolded
+from pipec.protocol.refuting.unfold import unfolded
 from pipec.source import Source
 from pipec.verify.reader.read import Reading
 from pipec.verify.terms import Apply, Compare, Linear, Symbol, atom

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipec.driver import Options, compile_source
-from pipec.protocol import tried
+from pipec.protocol.refuting import tried
 from pipec.source import Source
 
 # T is only in tensor maps, and in the grid. The consumer takes the first stage whatever the sizes are.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipec.protocol.invariants import Facts
+from pipec.protocol.search.invariants import Facts
 
 
 @pytest.mark.parametrize("factor", [1, 3, 1 << 20])

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from pipec.protocol.sample import evaluate, holds
+from pipec.protocol.forms.sample import evaluate, holds
 from pipec.verify.reader.text.operations import Operation, number_of, operation, wrapped
 from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.terms import RANGES, Compare, Linear, Symbol, add, atom, floor

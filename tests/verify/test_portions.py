@@ -8,7 +8,7 @@ from samples import some, volume
 from verify.interpret import holds, value
 from verify.test_idioms import RANGES, Known, Machine, Unlike
 
-from pipec.protocol.rewriting import Rewriting
+from pipec.protocol.forms.rewriting import Rewriting
 from pipec.verify.reader.text.operations import number_of, operation, wrapped
 from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.terms import Apply, Atom, Both, Compare, Either, Linear, Symbol, atom

@@ -14,8 +14,8 @@ from pipec.predict.ptx.answers import AT_ONCE, LAUNCHED
 from pipec.predict.ptx.code import Code, Fetch, Group, Multiply, Unclear
 from pipec.predict.ptx.code import Stretch as Between
 from pipec.predict.work import LINE, product_cycles
-from pipec.protocol.sample import evaluate, known_function
-from pipec.protocol.sample import holds as is_true
+from pipec.protocol.forms.sample import evaluate, known_function
+from pipec.protocol.forms.sample import holds as is_true
 from pipec.verify.network import Arrive, Edge, End, Network, Process, Test, Use, Wait
 from pipec.verify.terms import Apply, Choose, Floor, Formula, Linear, Symbol, symbols_in, symbols_of
 

@@ -4,8 +4,8 @@ one loop, `range(n * ceildiv(K, 64))`.
 
 from collections.abc import Iterator, Sequence
 
+from pipec.protocol.forms.rewriting import is_machine_product
 from pipec.protocol.restating.distances import Measured
-from pipec.protocol.rewriting import is_machine_product
 from pipec.record import record, replace
 from pipec.verify.network import Edge, Process, State, Test, edges_of
 from pipec.verify.reader.processes.tidy import with_edges

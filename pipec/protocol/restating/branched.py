@@ -6,9 +6,9 @@ machine: `k` and `t` are chosen. Asked first, in front of what depends on it, th
 
 from collections.abc import Iterator, Sequence
 
-from pipec.protocol.liveness import assigned_in
-from pipec.protocol.rewriting import Rewriting
-from pipec.protocol.rounds import goes_round
+from pipec.protocol.forms.rewriting import Rewriting
+from pipec.protocol.program.liveness import assigned_in
+from pipec.protocol.variables.rounds import goes_round
 from pipec.record import record
 from pipec.verify.checker.certificate import Onward, Place, Restatement
 from pipec.verify.network import Edge, Process, Test, edges_of

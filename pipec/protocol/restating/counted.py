@@ -11,7 +11,7 @@ mean the same stays as it is.
 from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
 
-from pipec.protocol.extents import FAR, Between
+from pipec.protocol.forms.extents import FAR, Between
 from pipec.protocol.restating.tile_runs import MOST_TURNS, Counted, Key, Seen, Visit, outcome_of, value_of
 from pipec.record import mutable, replace
 from pipec.verify.checker.certificate import Onward, Place, Restatement

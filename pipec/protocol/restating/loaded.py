@@ -9,11 +9,11 @@ equal in two roles where they are in the same tile.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from pipec.protocol.extents import Between, range_of, ranges_in, sizes_beyond
-from pipec.protocol.program import registers_of
+from pipec.protocol.forms.extents import Between, range_of, ranges_in, sizes_beyond
+from pipec.protocol.forms.rewriting import Rewriting, is_machine_product
+from pipec.protocol.program.program import registers_of
 from pipec.protocol.restating.distances import Measured
 from pipec.protocol.restating.wording import Worded, asked_to_divide, has, loads, parts_of
-from pipec.protocol.rewriting import Rewriting, is_machine_product
 from pipec.record import replace
 from pipec.verify.network import Edge, Network, Process, State, Test, edges_of
 from pipec.verify.reader.processes.tidy import with_edges

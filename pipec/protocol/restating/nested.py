@@ -8,13 +8,13 @@ and which is inside of which, is told by the loops of the other roles, and by wh
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 
-from pipec.protocol.everywhere import Everywhere, askable_formula
-from pipec.protocol.liveness import assigned_in, live_in
-from pipec.protocol.nests import depths
-from pipec.protocol.products import fitting
-from pipec.protocol.program import registers_of
-from pipec.protocol.rewriting import Rewriting, is_machine_product
-from pipec.protocol.structure import Asked, Beginnings
+from pipec.protocol.facts.products import fitting
+from pipec.protocol.forms.everywhere import Everywhere, askable_formula
+from pipec.protocol.forms.rewriting import Rewriting, is_machine_product
+from pipec.protocol.program.liveness import assigned_in, live_in
+from pipec.protocol.program.nests import depths
+from pipec.protocol.program.program import registers_of
+from pipec.protocol.program.structure import Asked, Beginnings
 from pipec.record import record, replace
 from pipec.verify.checker.certificate import Onward, Place, Restatement
 from pipec.verify.logic import System

@@ -7,10 +7,10 @@ network.
 
 from collections.abc import Collection, Iterator
 
-from pipec.protocol.naming import Names
-from pipec.protocol.program import registers_of
-from pipec.protocol.rewriting import Rewriting, in_terms_of
-from pipec.protocol.sample import number_below
+from pipec.protocol.forms.rewriting import Rewriting, in_terms_of
+from pipec.protocol.forms.sample import number_below
+from pipec.protocol.program.naming import Names
+from pipec.protocol.program.program import registers_of
 from pipec.record import replace
 from pipec.verify.checker.certificate import Certificate
 from pipec.verify.network import Edge, Network, Test

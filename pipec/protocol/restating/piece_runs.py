@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
 from random import Random
 
+from pipec.protocol.forms.rewriting import Rewriting
+from pipec.protocol.forms.sample import evaluate, holds
 from pipec.protocol.restating.wording import parts_of
-from pipec.protocol.rewriting import Rewriting
-from pipec.protocol.sample import evaluate, holds
 from pipec.record import mutable, record, replace
 from pipec.verify.network import Edge, Process, State, Test, Wait, edges_of
 from pipec.verify.reader.processes.tidy import with_edges

@@ -14,10 +14,12 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import combinations
 
-from pipec.protocol.everywhere import Everywhere, askable_formula
-from pipec.protocol.liveness import live_in
-from pipec.protocol.products import exact, needed, widened
-from pipec.protocol.program import registers_of
+from pipec.protocol.facts.products import exact, needed, widened
+from pipec.protocol.forms.everywhere import Everywhere, askable_formula
+from pipec.protocol.forms.rewriting import Rewriting
+from pipec.protocol.forms.sample import evaluate
+from pipec.protocol.program.liveness import live_in
+from pipec.protocol.program.program import registers_of
 from pipec.protocol.restating.piece_runs import (
     Folding,
     Points,
@@ -30,8 +32,6 @@ from pipec.protocol.restating.piece_runs import (
     numbers_of_stages,
     runs_of,
 )
-from pipec.protocol.rewriting import Rewriting
-from pipec.protocol.sample import evaluate
 from pipec.record import mutable, record
 from pipec.verify.checker.certificate import Onward, Place, Restatement
 from pipec.verify.checker.unknown import unknown

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
-from pipec.protocol.extents import Between, ranges_in
-from pipec.protocol.liveness import assigned_in, live_in
-from pipec.protocol.program import registers_of
+from pipec.protocol.forms.extents import Between, ranges_in
+from pipec.protocol.program.liveness import assigned_in, live_in
+from pipec.protocol.program.program import registers_of
 from pipec.protocol.restating.blocks import with_blocks
 from pipec.protocol.restating.branched import branched
 from pipec.protocol.restating.counted import counted

@@ -5,7 +5,7 @@ say that in several ways: what is left after equal shares is compared with the b
 without its other half.
 """
 
-from pipec.protocol.rewriting import Rewriting
+from pipec.protocol.forms.rewriting import Rewriting
 from pipec.record import replace
 from pipec.verify.network import Edge, Process, Test
 from pipec.verify.reader.processes.tidy import with_edges

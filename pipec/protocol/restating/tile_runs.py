@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from itertools import product as combinations
 
-from pipec.protocol.extents import FAR, Between, range_of, sizes_beyond
+from pipec.protocol.forms.extents import FAR, Between, range_of, sizes_beyond
 from pipec.record import mutable, record
 from pipec.verify.logic import System
 from pipec.verify.network import Edge, Process, Test, Wait, edges_of

@@ -6,8 +6,8 @@ that, it is required that the size is at least 1, and so that what the machine c
 
 from collections.abc import Iterable, Iterator
 
-from pipec.protocol.extents import Between, range_of
-from pipec.protocol.rewriting import Rewriting, is_machine_product
+from pipec.protocol.forms.extents import Between, range_of
+from pipec.protocol.forms.rewriting import Rewriting, is_machine_product
 from pipec.verify.reader.values.parts import PLACES, is_row, of_places
 from pipec.verify.terms import (
     RANGES,

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
-from pipec.protocol.aligned import Aligned, Alignment
-from pipec.protocol.lazily import Lazy
-from pipec.protocol.products import candidates, exact
-from pipec.protocol.program import registers_of
-from pipec.protocol.quotients import quotients_of
-from pipec.protocol.schedule import Schedule
-from pipec.protocol.structure import begins_tiles, orders
+from pipec.protocol.facts.products import candidates, exact
+from pipec.protocol.facts.quotients import quotients_of
+from pipec.protocol.program.program import registers_of
+from pipec.protocol.program.structure import begins_tiles, orders
+from pipec.protocol.schedules.aligned import Aligned, Alignment
+from pipec.protocol.schedules.lazily import Lazy
+from pipec.protocol.schedules.schedule import Schedule
 from pipec.record import record
 from pipec.verify.network import Network
 

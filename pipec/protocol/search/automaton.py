@@ -4,15 +4,15 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from pipec.protocol.comparisons import Condition, substituted
-from pipec.protocol.deduction import assume, narrow
+from pipec.protocol.deduction.comparisons import Condition, substituted
+from pipec.protocol.deduction.deduction import assume, narrow
+from pipec.protocol.deduction.premises import Premises
+from pipec.protocol.deduction.rows import Row, negative, replaced
 from pipec.protocol.effort import Spent
-from pipec.protocol.invariants import expressed
-from pipec.protocol.premises import Premises
-from pipec.protocol.program import Program, Values
-from pipec.protocol.remainders import resolve
-from pipec.protocol.rows import Row, negative, replaced
-from pipec.protocol.schedule import Pairs, Schedule, Stuck, uneven
+from pipec.protocol.facts.remainders import resolve
+from pipec.protocol.program.program import Program, Values
+from pipec.protocol.schedules.schedule import Pairs, Schedule, Stuck, uneven
+from pipec.protocol.search.invariants import expressed
 from pipec.protocol.search.known import Known
 from pipec.protocol.search.places import Place, PlaceKey, Places, Stretch, Told
 from pipec.protocol.search.runs import Runs

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipec.protocol.effort import Effort, Spent
-from pipec.protocol.program import Program
-from pipec.protocol.schedule import Pairs, Schedule
+from pipec.protocol.program.program import Program
+from pipec.protocol.program.simplify import simplified
+from pipec.protocol.schedules.schedule import Pairs, Schedule
 from pipec.protocol.search.attempts import Attempt
 from pipec.protocol.search.automaton import Search
 from pipec.protocol.search.undecided import TOO_LONG, Undecided
-from pipec.protocol.simplify import simplified
 from pipec.verify.checker.certificate import Case
 from pipec.verify.logic import System
 from pipec.verify.network import Action, Network, Test, edges_of

@@ -2,19 +2,19 @@
 
 from collections.abc import Iterator
 
-from pipec.protocol.comparisons import Comparison, Condition, substituted
-from pipec.protocol.deduction import assume, assume_cases, certain, decide_cases, impossible, refuted
-from pipec.protocol.everywhere import askable
-from pipec.protocol.invariants import Facts
-from pipec.protocol.meanings import Meaning
-from pipec.protocol.premises import Premises
-from pipec.protocol.products import whole
-from pipec.protocol.program import Program, Values
-from pipec.protocol.remainders import resolve
-from pipec.protocol.rounds import around
-from pipec.protocol.rows import Row, one, plus
+from pipec.protocol.deduction.comparisons import Comparison, Condition, substituted
+from pipec.protocol.deduction.deduction import assume, assume_cases, certain, decide_cases, impossible, refuted
+from pipec.protocol.deduction.premises import Premises
+from pipec.protocol.deduction.rows import Row, one, plus
+from pipec.protocol.facts.products import whole
+from pipec.protocol.facts.remainders import resolve
+from pipec.protocol.forms.everywhere import askable
+from pipec.protocol.program.program import Program, Values
+from pipec.protocol.search.invariants import Facts
 from pipec.protocol.search.places import Place, Places, Told
 from pipec.protocol.search.undecided import Undecided
+from pipec.protocol.variables.meanings import Meaning
+from pipec.protocol.variables.rounds import around
 from pipec.verify.logic import System
 from pipec.verify.terms import Compare, Formula, Linear, Symbol
 

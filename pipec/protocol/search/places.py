@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pipec.protocol.comparisons import Condition, substituted
-from pipec.protocol.invariants import Facts
-from pipec.protocol.numbers import Numbers
-from pipec.protocol.program import Program, Values
-from pipec.protocol.rows import Row
-from pipec.protocol.schedule import Key, Schedule, Situation, Stuck
+from pipec.protocol.deduction.comparisons import Condition, substituted
+from pipec.protocol.deduction.rows import Row
+from pipec.protocol.program.program import Program, Values
+from pipec.protocol.schedules.schedule import Key, Schedule, Situation, Stuck
+from pipec.protocol.search.invariants import Facts
 from pipec.protocol.search.undecided import TOO_MANY, Undecided, at_test, stopped
+from pipec.protocol.variables.numbers import Numbers
 from pipec.record import field, mutable, record
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Edge

@@ -1,13 +1,13 @@
 """Runs at a few sizes: which situations exist, and which facts seem to hold there."""
 
-from pipec.protocol.comparisons import holds
-from pipec.protocol.conditions import USUAL
+from pipec.protocol.deduction.comparisons import holds
 from pipec.protocol.effort import Spent
-from pipec.protocol.numbers import Numbers
-from pipec.protocol.program import Program, Values
-from pipec.protocol.schedule import Stuck
+from pipec.protocol.forms.conditions import USUAL
+from pipec.protocol.program.program import Program, Values
+from pipec.protocol.schedules.schedule import Stuck
 from pipec.protocol.search.places import Place, PlaceKey, Places, Told
 from pipec.protocol.search.undecided import Undecided
+from pipec.protocol.variables.numbers import Numbers
 from pipec.verify.terms import Choose, Formula, symbols_of
 
 _MOST_DECISIONS = 300  # of one run

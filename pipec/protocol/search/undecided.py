@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pipec.protocol.schedule import Situation, Stuck
+from pipec.protocol.schedules.schedule import Situation, Stuck
 from pipec.record import record
 from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.network import Action, End, Wait

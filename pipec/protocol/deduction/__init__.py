@@ -1,0 +1,1 @@
+"""What follows from linear equations and inequalities over numbered variables."""

@@ -1,0 +1,1 @@
+"""A network as a program over numbered variables, and the structure of its loops."""

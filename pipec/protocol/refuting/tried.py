@@ -1,0 +1,246 @@
+"""Sizes at which a network is run to find a deadlock."""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, product
+
+from pipec.protocol.forms.ranges import TILES
+from pipec.protocol.forms.sample import Numbers, holds, known_function
+from pipec.protocol.program.program import registers_of
+from pipec.verify.network import Network, Test, edges_of
+from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Product, Symbol, forms_of, symbols_in
+
+_LEAST_TRIED = 5  # minimum number of steps to try a size with; with larger rings, enough to fill one, plus two
+LARGE = (1 << 30, (1 << 31) - 1)
+_VARIED = 3  # sizes that take all counts; the others are 0 or 1 step
+
+# Numbers of runs. Most failing sizes are small multiples; an error without sizes is reported only after all of them.
+_MOST_EXACT = 120
+_MOST_BETWEEN = 30
+_MOST_COMPARED = 40
+_MOST_STRIDED = 24
+_LONGEST_STRIDE = 128
+_MOST_NEGATIVE = 12
+
+# Values of sizes that no test depends on, but a fact: how many of each, of their combinations, and how many of these are tried for all
+# sizes together.
+_MOST_STEPS_OF_OTHERS = 8
+_MOST_CHOICES_OF_OTHERS = 1_000
+_MOST_TRIED_OF_OTHERS = 20_000
+
+# Offsets from multiples of a step: rounding down and up agree on multiples, and differ halfway; off-by-one errors show next to them.
+_BETWEEN: tuple[Callable[[int], int], ...] = (
+    lambda step: 0,
+    lambda step: step // 2,
+    lambda step: step > 1,
+    lambda step: step - 1,
+)
+
+Launches = Callable[[Numbers], bool]  # whether a launch can have the sizes
+
+
+def large_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
+    """One size at which sums of sizes wrap around, the others 1: a loop over it ends without a result, a test of it does not."""
+    steps: dict[Symbol, int] = {}
+    for form in all_forms(network):
+        # Overflow of a product of sizes is not an error of the program: a proof requires the launch to exclude it.
+        if any(isinstance(one, Apply) for one, _ in form.terms):
+            return
+        _steps(form, registers_of(network), steps)
+    names = sorted(steps.keys() - {TILES}, key=lambda symbol: symbol.name)
+    admits = _Facts(network, frozenset(steps)).admit
+    for symbol in names[:_VARIED]:
+        for value in LARGE:
+            numbers = dict.fromkeys(steps, 1) | {symbol: value}
+            if admits(numbers) and launches(numbers):
+                yield numbers
+
+
+def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
+    """Multiples of the divisors of sizes, then numbers in between, then constants that the network compares sizes with."""
+    registers = registers_of(network)
+    steps: dict[Symbol, int] = {}
+    for form in all_forms(network):
+        _steps(form, registers, steps)
+    admits = _Facts(network, frozenset(steps)).admit
+
+    def admitted(numbers: Numbers) -> bool:
+        # An impossible launch refutes nothing.
+        return numbers.get(TILES) != 0 and admits(numbers) and launches(numbers)
+
+    stated = {symbol: value for symbol, value in _stated(network) if symbol in steps}
+
+    def first(most: int, sizes: Iterator[Numbers]) -> Iterator[Numbers]:
+        found = filter(admitted, (one | stated for one in sizes))
+        return islice(_without_repetition(found) if stated else found, most)
+
+    yield from first(_MOST_EXACT, _by_steps(network, steps, _BETWEEN[0]))
+    if any(step > 1 for step in steps.values()):
+        for between in _BETWEEN[1:]:
+            yield from first(_MOST_BETWEEN, _by_steps(network, steps, between))
+    yield from first(_MOST_COMPARED, _compared(network, registers, steps))
+    yield from first(_MOST_STRIDED, _strided(network, registers, steps))
+    yield from first(_MOST_NEGATIVE, _negative(steps))
+
+
+def _stated(network: Network) -> Iterator[tuple[Symbol, int]]:
+    """The sizes that a launch must have: `assume(N == 128)`."""
+    for fact in network.facts:
+        match fact:
+            case Compare("eq", Linear(constant, ((Symbol() as symbol, times),))) if constant % times == 0:
+                yield symbol, -constant // times
+            case _:
+                pass
+
+
+def _without_repetition(sizes: Iterable[Numbers]) -> Iterator[Numbers]:
+    seen: set[tuple[tuple[Symbol, int], ...]] = set()
+    for one in sizes:
+        key = tuple(one.items())
+        if key not in seen:
+            seen.add(key)
+            yield one
+
+
+def _strided(network: Network, registers: frozenset[Symbol], steps: Numbers) -> Iterator[Numbers]:
+    """One size at, next to and between multiples of the numbers by which counters advance or are divided; the others are one step. Roles
+    that have every tenth and every eleventh turn differ first in the twelfth."""
+    strides: dict[int, None] = {}
+    for form in all_forms(network):
+        for one, times in form.terms:
+            if isinstance(one, Symbol) and one in registers and times == 1 and len(form.terms) == 1:
+                strides[abs(form.constant)] = None
+            elif isinstance(one, Floor) and not registers.isdisjoint(symbols_in(Compare("ge", one.form))):
+                strides[one.divisor] = None
+    for symbol, step in steps.items():
+        for stride in [each for each in strides if _LEAST_TRIED < each <= _LONGEST_STRIDE and each > step]:
+            for number in (*range(stride - 1, stride + 3), *range(2 * stride - 1, 2 * stride + 2), stride + stride // 2):
+                yield steps | {symbol: number}
+
+
+def _by_steps(network: Network, steps: Numbers, between: Callable[[int], int]) -> Iterator[Numbers]:
+    """Sizes in order of their sum, so that the first failing one is small."""
+    names = sorted(steps, key=lambda symbol: (symbol != TILES, symbol.name))
+    # A ring hides a missing release until all of its stages are taken, so sizes exceed the largest ring.
+    most = max([_LEAST_TRIED, *(ring.stages + 2 for ring in network.rings)])
+    for counts in _by_their_sum(min(_VARIED, len(names)), most):
+        for last in (0, 1) if len(names) > _VARIED else (0,):
+            chosen = (*counts, *(last for _ in range(len(names) - len(counts))))
+            yield {symbol: count * steps[symbol] + between(steps[symbol]) for symbol, count in zip(names, chosen, strict=True)}
+
+
+def _compared(network: Network, registers: frozenset[Symbol], steps: Numbers) -> Iterator[Numbers]:
+    """One size at or next to a constant that decides a test; the others are one or two steps."""
+    found: dict[tuple[Symbol, int], None] = {}
+    for form in all_forms(network):
+        if len(form.terms) != 1:
+            continue
+        ((one, coefficient),) = form.terms
+        divisor = 1
+        if isinstance(one, Floor) and len(one.form.terms) == 1:
+            divisor, ((one, _),) = one.divisor, one.form.terms
+        if isinstance(one, Symbol) and one not in registers and one in steps:
+            found[one, -form.constant // coefficient * divisor] = None
+    for symbol, number in found:
+        for count in (1, 2):
+            others = {other: count * step for other, step in steps.items()}
+            for off in (0, -1, 1, steps[symbol]):
+                if number + off > 0:
+                    yield others | {symbol: number + off}
+
+
+def _negative(steps: Numbers) -> Iterator[Numbers]:
+    """One parameter that is negative (a dimension never is): loops up to it do not run, those from it and beyond it may."""
+    for symbol, step in steps.items():
+        for number in dict.fromkeys((-1, -step - 1)):
+            for count in (1, 0):
+                yield {other: count * each for other, each in steps.items()} | {symbol: number}
+
+
+def _by_their_sum(places: int, most: int) -> Iterator[tuple[int, ...]]:
+    for total in range(places * most + 1):
+        yield from _adding_up(places, most, total)
+
+
+def _adding_up(places: int, most: int, total: int) -> Iterator[tuple[int, ...]]:
+    if not places:
+        yield from [()] if not total else []
+        return
+    for first in range(max(0, total - (places - 1) * most), min(most, total) + 1):
+        for rest in _adding_up(places - 1, most, total - first):
+            yield first, *rest
+
+
+def all_forms(network: Network) -> Iterator[Linear]:
+    """All forms in tests and assignments."""
+    for process in network.processes:
+        for state in process.states:
+            yield from (value for edge in edges_of(state.action) for _, value in edge.values if value is not None)
+            if isinstance(state.action, Test):
+                yield from forms_of(state.action.condition)
+
+
+class _Facts:
+    """What a launch guarantees. `tested`: the sizes that are chosen; facts speak of others as well, for which there must be values."""
+
+    def __init__(self, network: Network, tested: frozenset[Symbol]) -> None:
+        self._of_tested = [fact for fact in network.facts if symbols_in(fact) <= tested]
+        others = [fact for fact in network.facts if not symbols_in(fact) <= tested]
+        self._of_both = [fact for fact in others if symbols_in(fact) & tested]
+        steps: dict[Symbol, int] = {}
+        for fact in others:
+            for form in forms_of(fact):
+                _steps(form, tested, steps)
+        stated = dict(_stated(network))
+        values = [(stated[one],) if one in stated else tuple(_around_multiples(step)) for one, step in steps.items()]
+        combinations = islice(product(*values), _MOST_CHOICES_OF_OTHERS)
+        chosen = (dict(zip(steps, values, strict=True)) for values in combinations)
+        alone = [fact for fact in others if fact not in self._of_both]
+        self._choices = [numbers for numbers in chosen if all(holds(fact, numbers) for fact in alone)]
+        self._left = _MOST_TRIED_OF_OTHERS
+
+    def admit(self, numbers: Numbers) -> bool:
+        if not all(holds(fact, numbers) for fact in self._of_tested):
+            return False
+        if not self._of_both:
+            return bool(self._choices)
+        for others in self._choices:
+            if not self._left:
+                break
+            self._left -= 1
+            if all(holds(fact, numbers | others) for fact in self._of_both):
+                return True
+        return False
+
+
+def _around_multiples(step: int) -> Iterator[int]:
+    """Each multiple, and the number behind it, which takes one more block."""
+    yield 0
+    for multiple in range(0, _MOST_STEPS_OF_OTHERS * step, step):
+        yield from (multiple + 1, multiple + step)
+
+
+def _steps(form: Linear, registers: frozenset[Symbol], steps: dict[Symbol, int]) -> None:
+    """By how much a size must grow for something to change: its largest divisor."""
+    for one, _ in form.terms:
+        match one:
+            case Symbol():
+                if one not in registers:
+                    steps[one] = max(1, steps.get(one, 0))
+            case Floor(inner, divisor):
+                _steps(inner, registers, steps)
+                for symbol, _ in inner.terms:
+                    if isinstance(symbol, Symbol) and symbol in steps:
+                        steps[symbol] = max(divisor, steps[symbol])
+            case Choose(condition, yes, no):
+                for each in (*forms_of(condition), yes, no):
+                    _steps(each, registers, steps)
+            case Apply("is_canceled", _):
+                steps[TILES] = 1
+            case Apply(function, arguments) if known_function(function):
+                for each in arguments:
+                    _steps(each, registers, steps)
+            case Product(factors):
+                for factor in factors:
+                    _steps(Linear(0, ((factor, 1),)), registers, steps)
+            case Apply():
+                pass  # an uninterpreted function

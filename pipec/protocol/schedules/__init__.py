@@ -1,0 +1,1 @@
+"""Rules that choose the process to step next."""
