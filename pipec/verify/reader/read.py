@@ -9,13 +9,14 @@ Anything else that could make a thread wait is named (processes/assumptions.py).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
 from pipec.record import replace
 from pipec.verify.network import Network, Ring, Unreadable
 from pipec.verify.reader.flow.graph import Graph
+from pipec.verify.reader.flow.idle import Decides, check_idle, idle
 from pipec.verify.reader.flow.overwritten import Places, check_overwritten
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.answers import check_answers
@@ -93,8 +94,16 @@ def reading_of(
     stated: int | None = None,
 ) -> "Reading":
     """The same, with the state for re-reading the text cheaply when launches satisfy further conditions."""
+    made = partial(Reading, ptx, kernel, limit, as_read=as_read, near=near, branches=branches, fitting=fitting, stated=stated)
     try:
-        return Reading(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, fitting=fitting, stated=stated)
+        if not fitting or branches:
+            return made()
+        deciding: set[int] | None = set()
+        while True:
+            try:
+                return made(deciding=deciding)
+            except Decides as one:
+                deciding = deciding | one.lines if one.lines and deciding is not None else None
     except Unreadable:
         raise
     except RecursionError as error:
@@ -192,7 +201,9 @@ class Reading:
         branches: bool = False,
         fitting: bool = False,
         stated: int | None = None,
+        deciding: Collection[int] | None = None,
     ) -> None:
+        """`deciding`: lines of branches that are not idle, see flow/idle.py; None if none is to be taken for that."""
         self.ptx, self.branches, self.fitting = ptx, branches, fitting
         self.kernel = kernel_of(ptx, name)
         self.block = _block(self.kernel)
@@ -239,6 +250,8 @@ class Reading:
         base = self.kernel.shared.get("$shared", 0)
         self.rings = self._barriers(inits, base)
         check_loops(flow)
+        if deciding is not None:
+            self.around.idle = idle(flow, deciding)
         self.ctas = self._walks(flow, inits, base)
         self.around.rounds = self._rounds()
         if self.around.rounds:
@@ -327,6 +340,7 @@ class Reading:
         of = self.arithmetic
         assembly = Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts, near=of.near, ends=of.ends)
         network = tidied(assembly.network(self.ctas, self.assumed), branches=self.branches)
+        check_idle(self.around.idle, network)
         return with_numbers_that_fit(network) if self.fitting else network
 
     def _classes(self, flow: Flow, rank: int) -> list[ThreadClass]:

@@ -40,7 +40,7 @@ def sections(blocks: Sequence[Block], after: dict[int, int], left: set[int]) -> 
 
 
 def _section(blocks: Sequence[Block], block: Block, join: int) -> Section | None:
-    ways = [_between(blocks, first, join) for first in block.next]
+    ways = [between(blocks, first, join) for first in block.next]
     steps = [[step for number in way for step in blocks[number].steps] for way in ways]
     if any(block.number in way for way in ways) or not all(map(_quiet, steps[0] + steps[1])):
         return None
@@ -61,10 +61,11 @@ def _defined(steps: Sequence[Step]) -> int:
 
 def members(blocks: Sequence[Block], section: Section) -> set[int]:
     """The blocks on the path with events."""
-    return _between(blocks, blocks[section.block].next[section.way], section.join)
+    return between(blocks, blocks[section.block].next[section.way], section.join)
 
 
-def _between(blocks: Sequence[Block], first: int, join: int) -> set[int]:
+def between(blocks: Sequence[Block], first: int, join: int) -> set[int]:
+    """The blocks on the way from the first one to the join."""
     found: set[int] = set()
     work = [first]
     while work:

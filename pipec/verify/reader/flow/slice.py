@@ -38,7 +38,7 @@ class Flow:
             }:
                 self.blocks[number].next = (EXIT,)
         self._slice(roots, reached(self.blocks) if prologue else graph.reached)
-        left = reached(self.blocks)
+        self.left = left = reached(self.blocks)
         self._liveness(left)
         for number in left:
             self._runs(self.blocks[number])

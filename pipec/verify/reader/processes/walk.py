@@ -7,6 +7,7 @@ of that ring's cursor; others (counters) become symbols. Each newly required gen
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Block, Step
+from pipec.verify.reader.flow.idle import Decides
 from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes.loops import PUBLISHED, Here, Path, Restart
 from pipec.verify.reader.processes.ring_liveness import Used
@@ -338,6 +339,8 @@ class Walk(StateTable):
         value = env.get(block.branch.predicate, UNKNOWN)
         if "uni" in block.branch.parts:
             self.machine.note_uniform(block.branch, value)
+        if block.number in self.machine.around.idle.branches and not isinstance(value, (Compare, Both, Either)):
+            raise Decides([block.branch.line])
         if isinstance(value, (Lanes, Mixed)):
             if not self._set_apart(block, value, env) and ACTING not in env and self.machine.divides(value):
                 env[APART] = 1

@@ -5,6 +5,7 @@ from math import inf
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import Step
+from pipec.verify.reader.flow.idle import Decides
 from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.operations import Operation, float_test, number_of, operation, wrapped
 from pipec.verify.reader.text.statements import address
@@ -23,7 +24,7 @@ from pipec.verify.reader.values.surroundings import (
     RingAction,
     held_in,
 )
-from pipec.verify.reader.values.values import UNKNOWN, Lanes, Remote, Table, Value
+from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Remote, Table, Value
 from pipec.verify.terms import (
     RANGES,
     Apply,
@@ -57,6 +58,8 @@ class Registers(Places):
     def _plan(self, one: Instruction) -> Plan:
         """How to execute an instruction, for all classes of a CTA: its kind and operands are resolved once."""
         plan = self._planned(one)
+        if one.number in self.around.idle.unasked:
+            plan = _unasked(one, plan)
         if one.number not in self.around.within:
             return plan
 
@@ -67,6 +70,14 @@ class Registers(Places):
                 env.update(dict.fromkeys(one.first, UNKNOWN))
 
         return execute
+
+    def takes_apart(self, one: Instruction, env: Env) -> bool:
+        """Whether the result may be another one in each thread, by more than numbers: it is not known to be the same in all of them just
+        because it would be if all that is required of it held."""
+        kept = [one.predicate, *one.first] if one.predicate is not None else []
+        values = [*(self.value(text, env) for text in one.operands[1:]), *(env.get(name) for name in kept if name)]
+        types = {*map(type, values)}
+        return Mixed in types or Lanes in types and not types <= _LANES
 
     def _lies_within(self, value: Value) -> bool:
         """Whether an address is known to lie in a variable, or to be 0 (flow/addresses.py)."""
@@ -396,6 +407,17 @@ class Registers(Places):
         if "is_canceled" in one.parts:
             return {one.first[0]: self.same(Compare("ne", atom(Apply("is_canceled", (answer,)))))}
         return {one.first[0]: self.same(atom(Apply(f"{one.parts[2]}.ctaid", (answer,))))}
+
+
+def _unasked(one: Instruction, plan: Plan) -> Plan:
+    """The same, of which nothing is required (flow/idle.py)."""
+
+    def execute(machine: Registers, env: Env, _: Require) -> None:
+        if machine.takes_apart(one, env):
+            raise Decides
+        plan(machine, env, lambda _: None)
+
+    return execute
 
 
 def _defines_one(one: Instruction) -> bool:

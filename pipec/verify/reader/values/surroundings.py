@@ -8,6 +8,7 @@ from typing import Any
 from pipec.record import field, mutable, record
 from pipec.verify.network import Unreadable
 from pipec.verify.per_thread import PerThread
+from pipec.verify.reader.flow.idle import NOTHING_IDLE, Idle
 from pipec.verify.reader.text.interface import Interface
 from pipec.verify.reader.text.statements import Kernel
 from pipec.verify.reader.values.arithmetic import Arithmetic
@@ -174,6 +175,7 @@ class Surroundings:
     operands: dict[int, dict[str, tuple[bool, object]]] = field(default_factory=dict)
     plans: dict[int, dict[int, Plan]] = field(default_factory=dict)  # by rank and number of the instruction
     distances: dict[tuple[Value, Value, int], int] = field(default_factory=dict)  # between two places, modulo a number
+    idle: Idle = NOTHING_IDLE  # branches that decide nothing, and what they alone look at
     work: int = 0
 
     def spend(self, count: int) -> None:
