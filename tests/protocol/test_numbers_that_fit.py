@@ -277,3 +277,96 @@ DONE:
     assert found.certificate is not None and found.accepted is not None
     assert "numbers" in [one.kind for one in found.accepted.assumptions]
     assert {symbol.name for one in found.certificate.assumes for symbol in symbols_in(one)} == {"m"}
+
+
+# Beside a length that is rounded up, which takes the assumption: turns as many as a size says, of which some are those in which what a turn
+# counts is less than a number in memory. It goes on beyond that number.
+BEYOND = """
+kernel k(n: i32, m: i32, lengths: tensor[i32, B], ends: tensor[i32, B]):
+    grid(B)
+    p = ProducerConsumerPipeline(stages=2)
+    role fill(warps=1) produces p:
+        for j in range((load(lengths[block.x]) + 63) // 64):
+            p.producer_signal_and_step()
+{fill}
+    role take(warps=1) consumes p:
+        for j in range(0, load(lengths[block.x]), 64):
+            p.consumer_signal_and_step()
+{take}
+"""
+LAST = "load(ends[block.x])"
+# The words of the two roles, and sizes: those that fit, and those that do not.
+GOES_ON = {
+    "steps": (
+        f"c = 0\nfor i in range(n):\n    if c < {LAST}:\n        {{it}}\n    c += 1048576",
+        f"c = cast[i64](0)\nfor i in range(n):\n    if c < cast[i64]({LAST}):\n        {{it}}\n    c += 1048576",
+        {"n": 2048, "m": 0},
+        {"n": 2049, "m": 0},
+    ),
+    "from a parameter": (
+        f"c = m\nfor i in range(n):\n    if c < {LAST}:\n        {{it}}\n    c += 1",
+        f"for i in range(n):\n    if cast[i64](i) + cast[i64](m) < cast[i64]({LAST}):\n        {{it}}",
+        {"n": 5, "m": 2147483640},
+        {"n": 9, "m": 2147483640},
+    ),
+    "multiples": (
+        f"for i in range(n):\n    if 1048576 * i < {LAST}:\n        {{it}}",
+        f"for i in range(n):\n    if 1048576 * cast[i64](i) < cast[i64]({LAST}):\n        {{it}}",
+        {"n": 2048, "m": 0},
+        {"n": 2049, "m": 0},
+    ),
+    "two counters": (
+        f"for i in range(n):\n    for j in range(m):\n        if i + j < {LAST}:\n            {{it}}",
+        f"for i in range(n):\n    for j in range(m):\n        if cast[i64](i) + cast[i64](j) < cast[i64]({LAST}):\n            {{it}}",
+        {"n": 3, "m": 2147483640},
+        {"n": 1 << 30, "m": (1 << 30) + 2},
+    ),
+}
+
+
+def beyond(fill: str, take: str) -> str:
+    words = (body(one, (f"p.{side}_signal_and_step()",)) for one, side in ((fill, "producer"), (take, "consumer")))
+    return BEYOND.format(fill=next(words), take=next(words))
+
+
+@pytest.mark.parametrize("words", GOES_ON)
+def test_a_counter_that_goes_on_beyond_a_number_is_asked_of_the_launch(words: str) -> None:
+    """Whatever is in memory: it comes round to numbers below."""
+    fill, take, right, wrong = GOES_ON[words]
+    state = compile_source(Source("k.pipe", beyond(fill, take)), Options("sm_90a"))
+    assert not state.failed, state.diagnostics
+    assert ASSUMED in state.protocol["k"].sentence and state.plans is not None
+    asked = [formula_of(one) for one in state.plans[0].interface.conditions]
+    numbers = {"B": 1, "grid.x": 1}
+    assert all(met(one, {**numbers, **right}) for one in asked)
+    assert not all(met(one, {**numbers, **wrong}) for one in asked)
+
+
+def test_a_counter_that_comes_round_to_small_numbers_is_why_it_is() -> None:
+    fill, take, _, _ = GOES_ON["steps"]
+    program = pipec.compile(beyond(fill, take), arch="sm_90a")
+    numbers = np.array([3], np.int32), np.array([5], np.int32)
+    program["k"](2048, 0, *numbers, device="sim")
+    with pytest.raises(ValueError, match="n <= 2048"):
+        program["k"](2049, 0, *numbers, device="sim")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"c = 0\nwhile c < {LAST}:\n    {{it}}\n    c += 1048576",
+        f"c = 0\nwhile c < min({LAST}, n):\n    {{it}}\n    c += 1048576",
+        f"c = {LAST}\nwhile c > 0:\n    {{it}}\n    c -= 1048576",
+        f"c = 0\ni = 0\nwhile max(c, i) < {LAST}:\n    {{it}}\n    c += 1048576\n    i += 1",
+    ],
+)
+def test_a_counter_that_ends_at_a_number_is_not(words: str) -> None:
+    other = words.replace("c = 0", "c = cast[i64](0)").replace(f"c = {LAST}", f"c = cast[i64]({LAST})")
+    other = other.replace(f"c < {LAST}", f"c < cast[i64]({LAST})").replace(
+        f"c < min({LAST}, n)", f"c < cast[i64](min({LAST}, n))"
+    )
+    other = other.replace(f"max(c, i) < {LAST}", f"max(c, cast[i64](i)) < cast[i64]({LAST})")
+    state = compile_source(Source("k.pipe", beyond(words, other)), Options("sm_90a"))
+    assert not state.failed, state.diagnostics
+    sentence = state.protocol["k"].sentence
+    assert ASSUMED in sentence and "for all sizes, if" in sentence

@@ -341,7 +341,7 @@ class Reading:
         assembly = Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts, near=of.near, ends=of.ends)
         network = tidied(assembly.network(self.ctas, self.assumed), branches=self.branches)
         check_idle(self.around.idle, network)
-        return with_numbers_that_fit(network) if self.fitting else network
+        return with_numbers_that_fit(network, self.ranges) if self.fitting else network
 
     def _classes(self, flow: Flow, rank: int) -> list[ThreadClass]:
         classes: list[ThreadClass] = []

@@ -4,17 +4,42 @@ A kernel for sequences of any lengths rounds a length up to blocks of keys, or c
 all groups so far, and its own tiles beside them. No condition of a launch can bound what memory holds.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
 
 from pipec.record import record, replace
 from pipec.verify.network import Assumption, Edge, End, Network, Process, State, Test, edges_of
 from pipec.verify.reader.values.parts import is_loaded, operands_in
-from pipec.verify.terms import QUOTIENT, REMAINDER, Apply, Atom, Choose, Compare, Floor, Formula, Linear, Symbol, forms_of, scale
+from pipec.verify.terms import (
+    QUOTIENT,
+    REMAINDER,
+    Apply,
+    Atom,
+    Both,
+    Choose,
+    Compare,
+    Floor,
+    Formula,
+    Linear,
+    Symbol,
+    add,
+    atom,
+    is_larger,
+    is_smaller,
+    negate,
+    scale,
+    substitute,
+    symbols_of,
+)
 
 # What a number may lack of the end of its type in what is required, and by how much parts of it may be multiplied: what is required then
 # holds of numbers that are small. It does not of a number that is read without a sign, or of a bit that is shifted into the sign.
 _FAR = 1 << 30
 _TIMES = 1 << 14
+_FARTHEST = (1 << 31) - (1 << 20)  # the same of a step by a size
+_MOST_FORMS = 200  # that are followed backwards
+_MOST_CHOICES = 16  # of numbers of which one stands for the smaller or larger one
+_ZERO = Linear(0)
 _ARITHMETIC = frozenset(
     (
         QUOTIENT,
@@ -24,11 +49,11 @@ _ARITHMETIC = frozenset(
 )
 
 
-def with_numbers_that_fit(network: Network) -> Network:
+def with_numbers_that_fit(network: Network, ranges: Mapping[str, tuple[int, int]]) -> Network:
     """The network without what is required of such numbers, of counters to which they are added, and where others count up to either,
-    under the assumption that it holds; the same if nothing is required of any."""
+    under the assumption that it holds; the same if nothing is required of any. `ranges`: of sizes and blocks, in every launch."""
     lines: set[int] = set()
-    processes = tuple(_without(process, _counted(process), lines) for process in network.processes)
+    processes = tuple(_without(process, _counted(process, ranges), lines) for process in network.processes)
     if not lines:
         return network
     assumed = sorted((*network.assumptions, Assumption("numbers", tuple(sorted(lines)))), key=lambda one: one.kind)
@@ -47,45 +72,81 @@ def adds_up(network: Network) -> bool:
 
 @record
 class _Counted:
-    """What a process does with numbers in memory. `added`: by states the registers to which they have been added. `compared`: by states
-    the forms that are asked about there and computed from either. `steps`: by what registers are given in a turn, but for constants, those
-    registers, of the ones in such forms."""
+    """What a process does with numbers in memory. `added`: by states the registers to which they have been added. `ways`: by states the
+    edges to them, with the state from which each comes and what is not negative there. `steps`: by what registers are given that are made
+    of what they were, but for constants, those registers."""
 
     process: Process
     registers: frozenset[Symbol]
     added: tuple[frozenset[Symbol], ...]
-    compared: tuple[tuple[Linear, ...], ...]
+    ways: tuple[tuple[tuple[int, Edge, tuple[Linear, ...]], ...], ...]
     steps: Mapping[Linear, frozenset[Symbol]]
+    ranges: Mapping[str, tuple[int, int]]
 
-    def counts_up(self, edge: Edge, register: Symbol) -> bool:
-        """Whether behind the edge the register is compared with such numbers before it is counted on: a machine's register may serve for
-        several loops, of which others count up to sizes."""
-        asked = [any(register in operands_in(form) for form in forms) for forms in self.compared]
-        for at in self._behind(edge, asked.__getitem__, {register}):
-            for onward in () if asked[at] else edges_of(self.process.states[at].action):
-                if any(one == register and form is not None and register in operands_in(form) for one, form in onward.values):
+    def follows(self, at: int, edge: Edge, form: Linear) -> bool:
+        """Whether on each way to the edge something was found less, or larger, than a number in memory from which follows that the form is
+        not negative, unless such numbers are large. A counter that goes on beyond the number counts up to something else."""
+        asked = next(asked for before, one, asked in self.ways[edge.target] if before == at and one is edge)
+        if self._told(at, asked, form):
+            return True
+        seen, work = {at: [form]}, [(at, form)]
+        for _ in range(_MOST_FORMS):
+            if not work:
+                return True
+            at, form = work.pop()
+            if at == self.process.start:
+                return False
+            for before, onward, asked in self.ways[at]:
+                given = dict(onward.values)
+                if any(given.get(one, _ZERO) is None for one in symbols_of(form)):
                     return False
-        return True
+                there = substitute(form, {one: value for one, value in given.items() if value is not None})
+                asked_before = seen.setdefault(before, [])
+                # (What is asked of a counter that only grows is asked of all turns if it is of the first one.)
+                if any(self._never_negative(add(there, one, -1)) for one in asked_before) or self._told(before, asked, there):
+                    continue
+                asked_before.append(there)
+                work.append((before, there))
+        return False
 
-    def is_compared(self, edge: Edge, form: Linear) -> bool:
-        """Whether behind the edge the form is part of what is compared with such numbers."""
-        named = {one for one in operands_in(form) if isinstance(one, Symbol)}
-        return named <= self.registers and any(
-            set(one.terms) <= set(other.terms)
-            for at in self._behind(edge, lambda _: False, named)
-            for other in self.compared[at]
-            for one in (form, scale(form, -1))
-        )
+    def _never_negative(self, form: Linear) -> bool:
+        least = form.constant
+        for one, times in form.terms:
+            if not isinstance(one, Symbol) or one.name not in self.ranges:
+                return False
+            least += min(times * end for end in self.ranges[one.name])
+        return least >= 0
 
-    def _behind(self, edge: Edge, ends: Callable[[int], bool], named: Container[Symbol]) -> Iterator[int]:
-        """The states behind the edge, up to those at which it ends and where the registers are given something else."""
-        seen, work = {edge.target}, [edge.target]
-        while work:
-            yield (at := work.pop())
-            for onward in () if ends(at) else edges_of(self.process.states[at].action):
-                if onward.target not in seen and not any(one in named for one, _ in onward.values):
-                    seen.add(onward.target)
-                    work.append(onward.target)
+    def _told(self, at: int, asked: tuple[Linear, ...], form: Linear) -> bool:
+        if self._never_negative(form):
+            return True
+        if form.constant >= _FAR and _is_small(form) and _is_of(form, self.added[at]):
+            return True
+        return any(self._is_less(at, form, other) for other in asked if _is_of(other, self.added[at]))
+
+    def _is_less(self, at: int, form: Linear, other: Linear) -> bool:
+        """Whether a multiple of the other form, which is not negative, is less than one of the form where numbers in memory are small."""
+        others, by_size = dict(other.terms), bool(self._stepping(form))
+        for one, times in form.terms:
+            if times * others.get(one, 0) <= 0 or is_loaded(one):
+                continue
+            most, many = abs(others[one]), abs(times)
+            left = add(scale(form, most), other, -many)
+            symbols = {each for each in operands_in(left) if isinstance(each, Symbol)} - self.added[at]
+            # (Of a size only a step is: that goes up to the number.)
+            far = _FARTHEST if symbols else _FAR
+            if (
+                left.constant >= far * most
+                and _is_small(left, most)
+                and not symbols & self.registers
+                and (by_size or not symbols)
+            ):
+                return True
+        return False
+
+    def _stepping(self, form: Linear) -> frozenset[Symbol]:
+        terms = _terms(form)
+        return self.steps.get(terms, frozenset()) | self.steps.get(scale(terms, -1), frozenset())
 
 
 def _registers(process: Process) -> frozenset[Symbol]:
@@ -101,7 +162,7 @@ def _added(edge: Edge, registers: frozenset[Symbol]) -> frozenset[Symbol]:
     return frozenset(register for register, form in edge.values if form is not None and _counts(form, registers) and _is_of(form))
 
 
-def _counted(process: Process) -> _Counted:
+def _counted(process: Process, ranges: Mapping[str, tuple[int, int]]) -> _Counted:
     registers = _registers(process)
     added = [frozenset[Symbol]() for _ in process.states]
     work = [at for at, state in enumerate(process.states) if any(_added(edge, registers) for edge in edges_of(state.action))]
@@ -114,16 +175,45 @@ def _counted(process: Process) -> _Counted:
             if there != added[edge.target]:
                 added[edge.target] = there
                 work.append(edge.target)
-    compared = tuple(
-        tuple(form for form in forms_of(state.action.condition) if _is_of(form, of)) if isinstance(state.action, Test) else ()
-        for state, of in zip(process.states, added, strict=True)
-    )
-    beside = {one for forms in compared for form in forms for one in operands_in(form)} & registers
+    ways: list[list[tuple[int, Edge, tuple[Linear, ...]]]] = [[] for _ in process.states]
+    for at, state in enumerate(process.states):
+        for edge, condition in _outcomes(state):
+            ways[edge.target].append((at, edge, () if condition is None else tuple(_not_negative(condition))))
     steps: dict[Linear, frozenset[Symbol]] = {}
     for register, value in _values(process):
-        if value is not None and register in beside & operands_in(value):
+        if value is not None and register in operands_in(value):
             steps[_terms(value)] = steps.get(_terms(value), frozenset()) | {register}
-    return _Counted(process, registers, tuple(added), compared, steps)
+    return _Counted(process, registers, tuple(added), tuple(map(tuple, ways)), steps, ranges)
+
+
+def _outcomes(state: State) -> Iterator[tuple[Edge, Formula | None]]:
+    if isinstance(state.action, Test):
+        yield state.action.yes, state.action.condition
+        yield state.action.no, negate(state.action.condition)
+    else:
+        yield from ((edge, None) for edge in edges_of(state.action))
+
+
+def _not_negative(formula: Formula) -> Iterator[Linear]:
+    match formula:
+        case Compare("ge", form):
+            yield from islice(_no_less(form), _MOST_CHOICES)
+        case Compare("eq", form):
+            yield from islice(chain(_no_less(form), _no_less(scale(form, -1))), 2 * _MOST_CHOICES)
+        case Both(parts):
+            for part in parts:
+                yield from _not_negative(part)
+        case _:
+            pass
+
+
+def _no_less(form: Linear) -> Iterator[Linear]:
+    """Numbers that are not negative if the form is none: also those in which one of two numbers stands for the larger or smaller one."""
+    yield form
+    for one, times in form.terms:
+        if isinstance(one, Choose) and (is_larger(one) if times < 0 else is_smaller(one)):
+            for each in (one.yes, one.no):
+                yield from _no_less(add(add(form, atom(one), -times), each, times))
 
 
 def _is_of(form: Linear, added: frozenset[Symbol] = frozenset()) -> bool:
@@ -140,9 +230,9 @@ def _terms(form: Linear) -> Linear:
     return Linear(0, form.terms)
 
 
-def _is_small(form: Linear) -> bool:
-    """Whether the form is of the size of the numbers in memory that it is computed from. (The lowest bit shifted by one of them is not, nor
-    a negative number that is read without a sign.)"""
+def _is_small(form: Linear, most: int = 1) -> bool:
+    """Whether the form is of the size of the numbers in memory that it is computed from, or `most` times as large. (The lowest bit
+    shifted by one of them is not, nor a negative number that is read without a sign.)"""
 
     def small(one: Atom) -> bool:
         match one:
@@ -159,7 +249,7 @@ def _is_small(form: Linear) -> bool:
             case _:
                 return False
 
-    return sum(abs(times) for _, times in form.terms) <= _TIMES and all(small(one) for one, _ in form.terms)
+    return sum(abs(times) for _, times in form.terms) <= _TIMES * most and all(small(one) for one, _ in form.terms)
 
 
 def _is_taken_for_granted(counted: _Counted, at: int, edge: Edge, required: Formula) -> bool:
@@ -168,11 +258,7 @@ def _is_taken_for_granted(counted: _Counted, at: int, edge: Edge, required: Form
     form = required.form
     if form.constant < _FAR or not _is_small(form):
         return False
-    if _is_of(form, counted.added[at]):
-        return True
-    terms = _terms(form)
-    stepped = [register for one in (terms, scale(terms, -1)) for register in counted.steps.get(one, ())]
-    return any(counted.counts_up(edge, register) for register in stepped) or counted.is_compared(edge, terms)
+    return _is_of(form, counted.added[at]) or counted.follows(at, edge, form)
 
 
 def _without(process: Process, counted: _Counted, lines: set[int]) -> Process:
