@@ -1,7 +1,14 @@
 """Loops of two roles that turn equally often at most sizes: the sizes at which they do not are found, wherever they lie."""
 
+import re
+import textwrap
+
 import pytest
+from examples.catalogue import EXAMPLES
 from protocol.test_refute import judged, told
+
+from pipec.driver import Options, compile_source
+from pipec.source import Source
 
 # Of the producer and the consumer: rounding down and up, off by one beside and at multiples, and far from the smallest sizes.
 _BOUNDS = [
@@ -40,3 +47,39 @@ def test_sizes_at_which_loops_differ_are_found(bounds: tuple[str, str]) -> None:
 def test_loops_that_never_differ_are_not_refused(bounds: tuple[str, str]) -> None:
     produced, consumed = bounds
     assert told(judged(f"for i in range({produced}):\n    FILL", f"for i in range({consumed}):\n    TAKE")) == []
+
+
+WALKS = {
+    "one more of each second tile": "for t in range(block.x, tiles, 40):\n    TAKE\n    if t + 40 < tiles:\n        TAKE",
+    "the first tile alone": "if block.x < tiles:\n    TAKE",
+    "not beyond two tiles": "for t in range(block.x, min(tiles, 80), 40):\n    TAKE",
+    "of more blocks": "for t in range(block.x, tiles, 41):\n    TAKE",
+}
+
+
+@pytest.mark.parametrize("walk", WALKS)
+def test_later_tiles_of_a_constant_number_of_blocks_are_tried(walk: str) -> None:
+    """No size of a few tiles gives a block a second one."""
+    text = """
+kernel k(x: tensor[f32, M, N]):
+    tiles = ceildiv(M, 64) * ceildiv(N, 64)
+    grid(40)
+    p = ProducerConsumerPipeline(stages=2)
+    role a(warps=1) produces p:
+        for t in range(block.x, tiles, 40):
+            p.producer_signal_and_step()
+    role b(warps=1) consumes p:
+"""
+    text += textwrap.indent(WALKS[walk].replace("TAKE", "p.consumer_signal_and_step()"), " " * 8)
+    ((code, title),) = told(compile_source(Source("k.pipe", text), Options("sm_90a")))
+    assert code in ("E0601", "E0602"), title
+    assert any(size >= 40 * 64 for size in map(int, re.findall("[MN] = ([0-9]+)", title))), title
+
+
+def test_a_consumer_that_skips_the_stages_of_a_tile_too_many() -> None:
+    """Two that take turns at tiles, of which the second one has none at a few tiles."""
+    text = (EXAMPLES / "gemm_sm90_pingpong.pipe").read_text()
+    before, after = text.split("role pong")
+    wrong = after.replace("        for t in range(cluster.x", "        pass_over()\n        for t in range(cluster.x", 1)
+    (one,) = compile_source(Source("k.pipe", f"{before}role pong{wrong}"), Options()).diagnostics
+    assert "an arrival for a phase that is complete when" in one.labels[0].text

@@ -19,6 +19,9 @@ _MOST_BETWEEN = 30
 _MOST_COMPARED = 40
 _MOST_STRIDED = 24
 _LONGEST_STRIDE = 128
+_MOST_WALKED = 24
+_LONGEST_WALKED = 1024
+_FIRST = ("%ctaid.", "%clusterid.")  # of the first block these are 0
 _MOST_NEGATIVE = 12
 
 # Values of sizes that no test depends on, but a fact: how many of each, of their combinations, and how many of these are tried for all
@@ -79,6 +82,7 @@ def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
             yield from first(_MOST_BETWEEN, _by_steps(network, steps, between))
     yield from first(_MOST_COMPARED, _compared(network, registers, steps))
     yield from first(_MOST_STRIDED, _strided(network, registers, steps))
+    yield from first(_MOST_WALKED, _walked(network, steps))
     yield from first(_MOST_NEGATIVE, _negative(steps))
 
 
@@ -115,6 +119,28 @@ def _strided(network: Network, registers: frozenset[Symbol], steps: Numbers) -> 
         for stride in [each for each in strides if _LEAST_TRIED < each <= _LONGEST_STRIDE and each > step]:
             for number in (*range(stride - 1, stride + 3), *range(2 * stride - 1, 2 * stride + 2), stride + stride // 2):
                 yield steps | {symbol: number}
+
+
+def _walked(network: Network, steps: Numbers) -> Iterator[Numbers]:
+    """One size with more steps than a counter advances by: of tiles that are dealt out to a constant number of blocks,
+    `range(block.x, tiles, 132)`, the first block then has a second one, and a third, which at smaller sizes it never has."""
+    strides = dict.fromkeys(abs(by) for by in _advances(network) if _LEAST_TRIED < abs(by) <= _LONGEST_WALKED)
+    for stride in strides:
+        for count in (1, 3):
+            others = {one: 0 if one.name.startswith(_FIRST) else count * step for one, step in steps.items()}
+            for symbol, step in steps.items():
+                for turns in (1, 2) if not symbol.name.startswith("%") else ():
+                    yield others | {symbol: (turns * stride + 1) * step}
+
+
+def _advances(network: Network) -> Iterator[int]:
+    """The numbers by which registers advance."""
+    for process in network.processes:
+        for state in process.states:
+            for edge in edges_of(state.action):
+                for symbol, value in edge.values:
+                    if value is not None and value.terms == ((symbol, 1),):
+                        yield value.constant
 
 
 def _by_steps(network: Network, steps: Numbers, between: Callable[[int], int]) -> Iterator[Numbers]:
