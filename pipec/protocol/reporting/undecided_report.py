@@ -52,8 +52,11 @@ _POSITION_IN_THE_GRID = (
     "and let each position along the others have a counter of its own, `counters[block.x, block.y]`"
 )
 _NO_CLUSTER = "let blocks take turns in a kernel without clusters"
-_ONE_TURN = "let each block take one turn, and do in it what the others are for"
-_TURN_AROUND_THE_LOOP = "let the block take one turn, around the loop"
+_COUNTERS_APART = "let each have a tensor of counters of its own, or counters at other constant places"
+_LOOP_ALIKE = (
+    "let the loop have the same bounds in all blocks that share counters, and each iteration a counter of its own, "
+    "or take one turn, around the loop"
+)
 _TURN_OF_ALL = "let every block take its turn, also where it has nothing to do, with the condition inside"
 _SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the others take, and no more"
 
@@ -110,17 +113,23 @@ def not_decided(ptx: str, kernel: Kernel, interface: KernelInterface, found: Jud
 
 
 def _not_followed(kernel: Kernel) -> tuple[str, str]:
-    """Why it is not shown that a turn comes, and what could be done: the reader follows one turn of each block."""
+    """Why it is not shown that a turn comes, and what could be done."""
     turns = [(role, one) for role in kernel.roles for one in operations(role) if isinstance(one, tree.AwaitTurn)]
     if kernel.cluster.size > 1:
         return "turns of blocks in clusters are not followed", _NO_CLUSTER
-    if len(turns) > 1:
-        return f"the kernel takes turns at {len(turns)} places, and only one turn of a block is followed", _ONE_TURN
     for role, turn in turns:
         if any(turn in role.blocks[number].operations for loop in role.loops for number in loop.blocks):
-            return "a block takes a turn in each iteration of a loop, and only one is followed", _TURN_AROUND_THE_LOOP
+            return (
+                "it is not shown that the blocks that share counters come to the same ones in this loop, and once to each",
+                _LOOP_ALIKE,
+            )
         if turn not in set(run_once(role, tree.AwaitTurn)):
             return "it is not shown that every block takes its turn", _TURN_OF_ALL
+    if len(turns) > 1:
+        return (
+            f"the kernel takes turns at {len(turns)} places, and it is not shown that their counters are different ones",
+            _COUNTERS_APART,
+        )
     return "waits until memory holds something, and it is not shown that it comes to that", _POSITION_IN_THE_GRID
 
 

@@ -1,0 +1,138 @@
+"""Turns in loops, under conditions and in several roles: blocks that share counters come to the same ones, each once."""
+
+import numpy as np
+import pytest
+
+import pipec
+from pipec.driver import compile_source
+from pipec.runtime import LaunchOptions
+from pipec.sim import Options
+from pipec.source import Source
+from pipec.verify.reader.read import read
+
+KERNEL = """
+kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64], turns: tensor[i32, T], others: tensor[i32, T], more: tensor[i32, T, R],
+         ns: tensor[i32, 4], n: i32):
+    assume(T * 64 >= M)
+    assume(M <= 1000000)
+    grid({grid})
+    role c(warps=4):
+{body}
+"""
+ROWS = "for t in range(ceildiv(M, 64)):"
+
+
+def turn(counter: str, row: str = "t", number: str = "block.z") -> str:
+    return f'with semaphore({counter}, {number}, 4): store(y[({row}) * 64, 0], load(x[({row}) * 64, 0], 64, 64), reduce="add")'
+
+
+def source(grid: str, *lines: str) -> str:
+    """Lines with `with` on one line are spread over two."""
+    spread = []
+    for line in lines:
+        indent = line[: len(line) - len(line.lstrip())]
+        head, colon, store = line.partition(": store(")
+        spread += [f"{head}:", f"{indent}    store({store}"] if colon else [line]
+    return KERNEL.format(grid=grid, body="\n".join(f"        {line}" for line in spread))
+
+
+ALIKE = {
+    "up": source("1, 1, 4", ROWS, f"    {turn('turns[t]')}"),
+    "in steps": source("1, 1, 4", "for t in range(0, ceildiv(M, 64), 2):", f"    {turn('turns[t]')}"),
+    "down": source("1, 1, 4", ROWS, f"    {turn('turns[ceildiv(M, 64) - 1 - t]')}"),
+    "while": source("1, 1, 4", "t = 0", "while t * 64 < M:", f"    {turn('turns[t]', '0')}", "    t = t + 1"),
+    "from a parameter": source("1, 1, 4", "for t in range(n, ceildiv(M, 64)):", f"    {turn('turns[t]')}"),
+    "as often as memory says": source("1, 1, 4", "for t in range(load(ns[0])):", f"    {turn('turns[t]')}"),
+    "dealt out": source("2, 1, 4", "for t in range(block.x, ceildiv(M, 64), grid.x):", f"    {turn('turns[t]')}"),
+    "dealt out to any number": source("n, 1, 4", "for t in range(block.x, ceildiv(M, 64), grid.x):", f"    {turn('turns[t]')}"),
+    "an index for the row": source("1, 2, 4", "for t in range(ceildiv(M, 128)):", f"    {turn('more[t, block.y]', '2 * t + block.y')}"),
+    "an index for the block": source("2, 1, 4", "for t in range(ceildiv(M, 128)):", f"    {turn('more[block.x, t]', '2 * t + block.x')}"),
+    "two in a turn": source(
+        "1, 1, 4", "for t in range(ceildiv(M, 128)):",
+        f"    {turn('turns[2 * t]', '2 * t')}", f"    {turn('turns[2 * t + 1]', '2 * t + 1')}"
+    ),
+    "two loops": source("1, 1, 4", ROWS, f"    {turn('turns[t]')}", ROWS, f"    {turn('others[t]')}"),
+    "two turns": source("1, 1, 4", turn("turns[0]", "0"), turn("turns[1]", "1")),
+    "under a condition": source("1, 1, 4", "if n > 3:", f"    {turn('turns[0]', '0')}"),
+    "under a condition in a loop": source("1, 1, 4", ROWS, "    if t % 3 != n:", f"        {turn('turns[t]')}"),
+}  # fmt: skip
+DIFFERENT = {
+    "one counter": source("1, 1, 4", ROWS, f"    {turn('turns[0]')}"),
+    "a counter for two": source("1, 1, 4", ROWS, f"    {turn('turns[t // 2]')}"),
+    "round": source("1, 1, 4", ROWS, f"    {turn('turns[t % 4]')}"),
+    "again": source("1, 1, 4", "for s in range(2):", f"    {ROWS}", f"        {turn('turns[t]')}"),
+    "another loop": source("1, 1, 4", ROWS, f"    {turn('turns[t]')}", ROWS, f"    {turn('turns[t]')}"),
+    "the next one, too": source("1, 1, 4", ROWS, f"    {turn('turns[t]')}", f"    {turn('turns[t + 1]')}"),
+    "as often as the block says": source("1, 1, 4", "for t in range(block.z + 1):", f"    {turn('turns[t]')}"),
+    "less often": source("1, 1, 4", "for t in range(min(block.z + 60, ceildiv(M, 64))):", f"    {turn('turns[t]')}"),
+    "begun by the block": source("1, 1, 4", "for t in range(3 - block.z, ceildiv(M, 64)):", f"    {turn('turns[t]')}"),
+    "moved by the block": source("1, 1, 4", ROWS, f"    {turn('turns[t + block.z]')}"),
+    "left to the block": source("1, 1, 4", "if block.z != n:", f"    {turn('turns[0]', '0')}"),
+    "every other block": source("1, 1, 4", ROWS, "    if (t + block.z) % 2 == 0:", f"        {turn('turns[t]')}"),
+    "steps of the block": source(
+        "1, 1, 4", "left = n",
+        "while left > 64:", f"    {turn('turns[left // 64]', '0')}", "    left = left - block.z - 64"
+    ),
+    "shared with others": source("2, 1, 4", ROWS, f"    {turn('turns[t + block.x]', '2 * t + block.x')}"),
+    "shared downwards": source("2, 1, 4", ROWS, f"    {turn('turns[ceildiv(M, 64) - t + block.x]', '2 * t + block.x')}"),
+    "shared by all": source("2, 1, 4", ROWS, f"    {turn('turns[t]', '2 * t + block.x')}"),
+    "dealt out to fewer": source("3, 1, 4", "for t in range(block.x, ceildiv(M, 64), 2):", f"    {turn('turns[t]')}"),
+    "dealt out from elsewhere": source("2, 1, 4", "for t in range(block.x * 2, ceildiv(M, 64), grid.x):", f"    {turn('turns[t]')}"),
+    "the turn of the loop": source("1, 1, 4", ROWS, f"    {turn('turns[t]', number='t')}"),
+    "backwards": source("1, 1, 4", ROWS, f"    {turn('turns[t]', number='3 - block.z')}"),
+    "two that may be one": source("1, 1, 4", turn("turns[0]", "0"), turn("turns[n]", "1")),
+}  # fmt: skip
+ROLES = """
+kernel k(y: tensor[f32, 64, 64], z: tensor[f32, 64, 64], turns: tensor[i32, 2], n: i32):
+    grid(1, 1, 4)
+    role c(warps=4):
+        with semaphore(turns[0], block.z, 4):
+            store(y[0, 0], fill(1.0, f32, 64, 64) * cast[f32](block.z))
+    role d(warps=4):
+        with semaphore(turns[{other}], block.z, 4):
+            store(z[0, 0], fill(1.0, f32, 64, 64) * cast[f32](block.z))
+"""
+
+
+def assumed(text: str) -> set[str]:
+    """What a proof would take for granted of waiting for memory."""
+    compiled = compile_source(Source("turns.pipe", text), until="emit")
+    assert compiled.ptx is not None, compiled.sink
+    return {one.kind for one in read(compiled.ptx, "k").assumptions} & {"turns", "polling"}
+
+
+@pytest.mark.parametrize("text", ALIKE.values(), ids=ALIKE)
+def test_turns_of_blocks_that_go_the_same_ways_come(text: str) -> None:
+    assert assumed(text) == {"turns"}
+    assert compile_source(Source("turns.pipe", text)).protocol["k"].outcome == "proved"
+
+
+@pytest.mark.parametrize("text", DIFFERENT.values(), ids=DIFFERENT)
+def test_turns_that_may_not_come_are_not_taken_for_such(text: str) -> None:
+    assert assumed(text) == {"polling"}
+
+
+def test_roles_take_turns_at_counters_of_their_own() -> None:
+    assert assumed(ROLES.format(other="1")) == {"turns"}
+    assert assumed(ROLES.format(other="0")) == assumed(ROLES.format(other="n")) == {"polling"}
+
+
+# y is doubled before each addition: only one order gives this.
+IN_ORDER = """
+kernel k(x: tensor[f32, 4, M, 64], y: tensor[f32, M, 64], turns: tensor[i32, T]):
+    assume(T * 64 >= M)
+    grid(2, 1, 4)
+    role c(warps=4):
+        for t in range(block.x, ceildiv(M, 64), grid.x):
+            with semaphore(turns[t], block.z, 4):
+                store(y[t * 64, 0], load(y[t * 64, 0], 64, 64) * 2.0 + load(x[block.z, t * 64, 0], 64, 64))
+"""
+
+
+@pytest.mark.parametrize(("timing", "seed"), [("order", 1), ("late", 1), ("random", 1), ("random", 2)])
+def test_blocks_add_to_each_tile_in_order(timing: str, seed: int) -> None:
+    x = np.random.default_rng(seed).integers(-4, 5, (4, 300, 64)).astype(np.float32)
+    y, turns = np.zeros((300, 64), np.float32), np.zeros(5, np.int32)
+    pipec.compile(IN_ORDER)["k"](x, y, turns, device="sim", options=LaunchOptions(simulation=Options(timing=timing, seed=seed)))
+    assert not turns.any()
+    np.testing.assert_array_equal(y, ((x[0] * 2 + x[1]) * 2 + x[2]) * 2 + x[3])
