@@ -351,6 +351,26 @@ def test_a_counter_that_comes_round_to_small_numbers_is_why_it_is() -> None:
         program["k"](2049, 0, *numbers, device="sim")
 
 
+# Behind a sum of numbers in memory, what is counted on, and whether what that comes to is then known to fit.
+COUNTED_ON = {
+    "as often as a size says": ("for i in range(m):\n    if c < {last}:\n        {{it}}\n    c += 1048576", False),
+    "not at all": ("for i in range(m):\n    if c < {last}:\n        {{it}}", True),
+    "up to a number": ("while c < {last}:\n    {{it}}\n    c += 1048576", True),
+}
+
+
+@pytest.mark.parametrize("words", COUNTED_ON)
+def test_a_sum_of_numbers_fits_but_not_all_that_is_counted_on_from_it(words: str) -> None:
+    """With 0 in memory 2,048 steps wrap around all the same."""
+    walk, fits = COUNTED_ON[words]
+    walk = f"c = {{zero}}\nfor i in range(n):\n    c += {{each}}\n{walk}"
+    fill = walk.format(zero="0", each="load(ends[i])", last=LAST)
+    take = walk.format(zero="cast[i64](0)", each="cast[i64](load(ends[i]))", last=f"cast[i64]({LAST})")
+    state = compile_source(Source("k.pipe", beyond(fill, take)), Options("sm_90a"))
+    assert [each.code for each in state.diagnostics] == ([] if fits else ["E0604"])
+    assert not fits or ASSUMED in state.protocol["k"].sentence
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -84,12 +84,14 @@ class _Counted:
     ranges: Mapping[str, tuple[int, int]]
 
     def follows(self, at: int, edge: Edge, form: Linear) -> bool:
-        """Whether on each way to the edge something was found less, or larger, than a number in memory from which follows that the form is
-        not negative, unless such numbers are large. A counter that goes on beyond the number counts up to something else."""
+        """Whether on each way to the edge the form is computed from a number in memory, or something was found less, or larger, than one,
+        from which follows that the form is not negative, unless such numbers are large. A counter that goes on beyond the number counts
+        up to something else."""
         asked = next(asked for before, one, asked in self.ways[edge.target] if before == at and one is edge)
-        if self._told(at, asked, form):
+        left = self._left(at, asked, form)
+        if left is None:
             return True
-        seen, work = {at: [form]}, [(at, form)]
+        seen, work = {at: [left]}, [(at, left)]
         for _ in range(_MOST_FORMS):
             if not work:
                 return True
@@ -101,12 +103,11 @@ class _Counted:
                 if any(given.get(one, _ZERO) is None for one in symbols_of(form)):
                     return False
                 there = substitute(form, {one: value for one, value in given.items() if value is not None})
-                asked_before = seen.setdefault(before, [])
+                left, earlier = self._left(before, asked, there), seen.setdefault(before, [])
                 # (What is asked of a counter that only grows is asked of all turns if it is of the first one.)
-                if any(self._never_negative(add(there, one, -1)) for one in asked_before) or self._told(before, asked, there):
-                    continue
-                asked_before.append(there)
-                work.append((before, there))
+                if left is not None and not any(self._never_negative(add(left, one, -1)) for one in earlier):
+                    earlier.append(left)
+                    work.append((before, left))
         return False
 
     def _never_negative(self, form: Linear) -> bool:
@@ -117,15 +118,20 @@ class _Counted:
             least += min(times * end for end in self.ranges[one.name])
         return least >= 0
 
-    def _told(self, at: int, asked: tuple[Linear, ...], form: Linear) -> bool:
-        if self._never_negative(form):
-            return True
-        if form.constant >= _FAR and _is_small(form) and _is_of(form, self.added[at]):
-            return True
-        return any(self._is_less(at, form, other) for other in asked if _is_of(other, self.added[at]))
+    def _left(self, at: int, asked: tuple[Linear, ...], form: Linear) -> Linear | None:
+        """What is left to show so that the form is not negative, of the numbers that the registers have in a state: the form itself, or of
+        registers to which numbers in memory are added as far as something has been found less than them; None if nothing is."""
+        if self._never_negative(form) or form.constant >= _FAR and _is_small(form) and _is_of(form):
+            return None
+        for other in asked:
+            less = self._less(at, form, other) if _is_of(other, self.added[at]) else None
+            if less is not None:
+                return less if not _is_of(less) and symbols_of(less) & self.registers else None
+        return form
 
-    def _is_less(self, at: int, form: Linear, other: Linear) -> bool:
-        """Whether a multiple of the other form, which is not negative, is less than one of the form where numbers in memory are small."""
+    def _less(self, at: int, form: Linear, other: Linear) -> Linear | None:
+        """The difference of multiples of the form and of the other one, which is not negative, if it is not as long as numbers in memory
+        are small."""
         others, by_size = dict(other.terms), bool(self._stepping(form))
         for one, times in form.terms:
             if times * others.get(one, 0) <= 0 or is_loaded(one):
@@ -135,14 +141,10 @@ class _Counted:
             symbols = {each for each in operands_in(left) if isinstance(each, Symbol)} - self.added[at]
             # (Of a size only a step is: that goes up to the number.)
             far = _FARTHEST if symbols else _FAR
-            if (
-                left.constant >= far * most
-                and _is_small(left, most)
-                and not symbols & self.registers
-                and (by_size or not symbols)
-            ):
-                return True
-        return False
+            small = left.constant >= far * most and _is_small(left, most)
+            if small and not symbols & self.registers and (by_size or not symbols):
+                return left
+        return None
 
     def _stepping(self, form: Linear) -> frozenset[Symbol]:
         terms = _terms(form)
@@ -256,9 +258,7 @@ def _is_taken_for_granted(counted: _Counted, at: int, edge: Edge, required: Form
     if not isinstance(required, Compare) or required.relation != "ge":
         return False
     form = required.form
-    if form.constant < _FAR or not _is_small(form):
-        return False
-    return _is_of(form, counted.added[at]) or counted.follows(at, edge, form)
+    return form.constant >= _FAR and _is_small(form) and counted.follows(at, edge, form)
 
 
 def _without(process: Process, counted: _Counted, lines: set[int]) -> Process:
