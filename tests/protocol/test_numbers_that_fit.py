@@ -2,6 +2,7 @@
 takes for granted, and says so, where it cannot do without. A kernel that could be wrong for small numbers, too, is not proved."""
 
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -390,3 +391,17 @@ def test_a_counter_that_ends_at_a_number_is_not(words: str) -> None:
     assert not state.failed, state.diagnostics
     sentence = state.protocol["k"].sentence
     assert ASSUMED in sentence and "for all sizes, if" in sentence
+
+
+def test_what_grows_on_each_way_back_is_not_followed_far() -> None:
+    """A loop that a compiler unrolls counts chunks by quotients of quotients, which were written out for minutes."""
+    text = """kernel k(ends: tensor[i32, G], y: tensor[f32, M, N]):
+    grid(G)
+    role all(warps=4):
+        first = load(ends[block.x])
+        for m in range(first, load(ends[block.x + 1]), 32):
+            store.direct(y[m, 0], fill(1.0, f32, 32, 32))
+"""
+    before = time.process_time()
+    assert compile_source(Source("k.pipe", text), Options("sm_100a")).plans is not None
+    assert time.process_time() - before < 20

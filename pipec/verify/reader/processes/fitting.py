@@ -28,6 +28,8 @@ from pipec.verify.terms import (
     is_smaller,
     negate,
     scale,
+    size_of,
+    size_with,
     substitute,
     symbols_of,
 )
@@ -38,6 +40,7 @@ _FAR = 1 << 30
 _TIMES = 1 << 14
 _FARTHEST = (1 << 31) - (1 << 20)  # the same of a step by a size
 _MOST_FORMS = 200  # that are followed backwards
+_MOST_PARTS = 200  # of one of them
 _MOST_CHOICES = 16  # of numbers of which one stands for the smaller or larger one
 _ZERO = Linear(0)
 _ARITHMETIC = frozenset(
@@ -102,7 +105,11 @@ class _Counted:
                 given = dict(onward.values)
                 if any(given.get(one, _ZERO) is None for one in symbols_of(form)):
                     return False
-                there = substitute(form, {one: value for one, value in given.items() if value is not None})
+                values = {one: value for one, value in given.items() if value is not None}
+                # (`x = x // 2 + x` doubles it on each way back.)
+                if size_with(form, {one: size_of(value) for one, value in values.items()}) > _MOST_PARTS:
+                    return False
+                there = substitute(form, values)
                 left, earlier = self._left(before, asked, there), seen.setdefault(before, [])
                 # (What is asked of a counter that only grows is asked of all turns if it is of the first one.)
                 if left is not None and not any(self._never_negative(add(left, one, -1)) for one in earlier):
