@@ -90,17 +90,21 @@ def _with_carry(d: Decoder, name: str, type_: Type, carry_in: bool) -> Execute:
 
 
 def _carrying(d: Decoder, type_: Type, first: Reader, second: Reader, adds: bool, carry_in: bool, carry_out: bool) -> Execute:
-    """`first` plus or minus `second` plus or minus the carry; `first` returns unbounded Python integers."""
+    """`first` plus or minus `second` plus or minus the carry; `first` returns unbounded Python integers.
+
+    A subtraction adds the complement, as measured: the carry that it leaves, and that `subc` takes, is 1 where nothing was borrowed.
+    That shows where additions and subtractions alternate, as in nvcc's 128-bit division.
+    """
     bits, write = type_.bits, d.destination(0, unsigned(type_.bits))
     limit = (1 << bits) - 1
 
     def execute(warp: Warp) -> None:
-        carry = warp.carry if carry_in else np.zeros(LANES, object)
+        carry = warp.carry if carry_in else int(not adds)
         x, y = first(warp), second(warp).astype(object)
-        total = x + y + carry if adds else x - y - carry
+        total = x + (y if adds else limit - y) + carry
         write(warp, np.array([int(value) & limit for value in total], unsigned(bits).dtype))
         if carry_out:
-            fresh = np.array([int(value > limit or value < 0) for value in total], object)
+            fresh = np.array([int(value > limit) for value in total], object)
             warp.carry = np.where(warp.active, fresh, warp.carry)
 
     return execute
