@@ -57,11 +57,12 @@ def _word(warp: Warp, lane: int, place: int, size: int) -> int:
     return int.from_bytes(local.data[start : start + size].tobytes(), "little")
 
 
-def _text(warp: Warp, address: int) -> str:
-    """The C string at a generic address."""
-    found = bytearray()
+def _text(warp: Warp, lane: int, address: int) -> str:
+    """The C string at a generic address of one thread."""
+    found, lanes = bytearray(), np.array([lane])
     while len(found) < _LONGEST:
-        byte = warp.cta.read_bytes("generic", address + len(found), 1, warp)
+        place = np.array([address + len(found)], np.int64)
+        byte = warp.cta.load(warp, "generic", place, 1, lanes=lanes).tobytes()
         if byte == b"\0":
             break
         found += byte
@@ -75,7 +76,7 @@ def _print(d: Decoder) -> Execute:
         machine = warp.cta.machine
         machine.progress += 1
         for lane in warp.lanes():
-            text = _formatted(warp, lane, _text(warp, _word(warp, lane, form, 8)), _word(warp, lane, values, 8))
+            text = _formatted(warp, lane, _text(warp, lane, _word(warp, lane, form, 8)), _word(warp, lane, values, 8))
             machine.printed.append(text)
             if result is not None:
                 start = lane * warp.cta.image.local_bytes + result
@@ -86,7 +87,7 @@ def _print(d: Decoder) -> Execute:
 
 def _formatted(warp: Warp, lane: int, form: str, base: int) -> str:
     """printf's conversions; in the buffer at the generic address `base`, each argument is aligned to its size."""
-    offset, saved = 0, warp.active
+    offset, saved, lanes = 0, warp.active, np.array([lane])
     warp.active = np.arange(len(saved)) == lane
 
     def argument(size: int) -> bytes:
@@ -94,7 +95,7 @@ def _formatted(warp: Warp, lane: int, form: str, base: int) -> str:
         offset = -(-offset // size) * size
         place = np.arange(base + offset, base + offset + size, dtype=np.int64)
         offset += size
-        return b"".join(warp.cta.load(warp, "generic", place[i : i + 1], 1).tobytes() for i in range(size))
+        return b"".join(warp.cta.load(warp, "generic", place[i : i + 1], 1, lanes=lanes).tobytes() for i in range(size))
 
     def convert(found: re.Match[str]) -> str:
         flags, width, precision, length, kind = found.groups()
@@ -115,7 +116,7 @@ def _formatted(warp: Warp, lane: int, form: str, base: int) -> str:
             (value,) = struct.unpack("<d", argument(8))
             return float.hex(value) if kind in "aA" else str((head + kind) % value)
         if kind == "s":
-            return (head + "s") % _text(warp, int.from_bytes(argument(8), "little"))
+            return (head + "s") % _text(warp, lane, int.from_bytes(argument(8), "little"))
         if kind == "p":
             return f"0x{int.from_bytes(argument(8), 'little'):x}"
         number = int.from_bytes(argument(8 if length in ("l", "ll", "z", "t", "j") else 4), "little", signed=kind in "di")
@@ -132,7 +133,7 @@ def _assertion(d: Decoder) -> Execute:
 
     def execute(warp: Warp) -> None:
         lane = warp.lanes()[0]
-        said, where, inside = (_text(warp, _word(warp, lane, place, 8)) for place in (message, file, function))
+        said, where, inside = (_text(warp, lane, _word(warp, lane, place, 8)) for place in (message, file, function))
         at = f"{where}:{_word(warp, lane, line, 4)}" + (f" in {inside}" if inside else "")
         raise SimulationError("trap", f"{warp.cta.name} warp {warp.index} lane {lane}: assertion `{said}` failed at {at}")
 

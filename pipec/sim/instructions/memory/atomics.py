@@ -12,14 +12,15 @@ import numpy as np
 
 from pipec.record import record
 
+from ...errors import SimulationError
 from ...machine.memory.spaces import Space, space_of
 from ...machine.program import Execute
 from ...machine.races.detector import StrongUse
 from ...machine.threads.cta import Warp
 from ...ptx.types import LANES, TYPES, Addresses, LaneMask, LaneValues, Type, unsigned
 from ...units.copies.reductions import Reduction, reduce_elements
-from ..decode import Decoder, instruction
-from .loadstore import active_addresses, address_reader, check_vector, space, spread
+from ..decode import AddressReader, Decoder, instruction
+from .loadstore import active_addresses, address_reader, check_vector, in_local_memory, space, spread
 
 AtomicName = Literal["add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"]
 _OPERATIONS: tuple[AtomicName, ...] = get_args(AtomicName)
@@ -159,7 +160,7 @@ def atomic(d: Decoder) -> Execute:
     writers = [d.destination(item, raw) for item in d.vector(0)] if returns else []
 
     def execute(warp: Warp) -> None:
-        addresses, cta = active_addresses(warp, read(warp)), warp.cta
+        addresses, cta = _addresses(warp, where, read), warp.cta
         if count > 1:
             check_vector(warp, addresses, count * type_.bytes)
         # By lane, then by element of its vector.
@@ -179,6 +180,14 @@ def atomic(d: Decoder) -> Execute:
     return execute
 
 
+def _addresses(warp: Warp, where: Space, read: AddressReader) -> Addresses:
+    addresses = active_addresses(warp, read(warp))
+    if where == "generic" and (local := in_local_memory(addresses)).any():
+        bad = int(addresses[local][0])
+        raise SimulationError("undefined", f"an atomic operation on local memory, at generic address 0x{bad:x}: there is none")
+    return addresses
+
+
 def _wide(d: Decoder, where: Space, name: AtomicName, returns: bool, use: StrongUse) -> Execute:
     """atom.{exch,cas}.b128; the address is a multiple of 16."""
     if not returns or name not in ("exch", "cas"):
@@ -188,7 +197,7 @@ def _wide(d: Decoder, where: Space, name: AtomicName, returns: bool, use: Strong
     other = d.source(3, type_) if name == "cas" else None
 
     def execute(warp: Warp) -> None:
-        addresses, cta = active_addresses(warp, read(warp)), warp.cta
+        addresses, cta = _addresses(warp, where, read), warp.cta
         check_vector(warp, addresses, 16)
         cta.strong(warp, where, addresses, 16, use)
         operands, swaps = operand(warp), other(warp) if other else None

@@ -7,13 +7,13 @@ import functools
 import numpy as np
 
 from ...errors import SimulationError
-from ...machine.memory.spaces import SHARED_WINDOW, Space
+from ...machine.memory.spaces import LOCAL_WINDOW, SHARED_WINDOW, Space
 from ...machine.practice import PracticeName
 from ...machine.program import Execute
 from ...machine.races.detector import StrongUse
 from ...machine.threads.cta import Warp
 from ...ptx.tree import Address, Symbol
-from ...ptx.types import LANES, TYPES, Addresses, LaneValues, Type, unsigned
+from ...ptx.types import LANES, TYPES, Addresses, LaneMask, LaneValues, Type, unsigned
 from ...units.limits import CTA_SHARED_BYTES
 from ..decode import AddressReader, Decoder, instruction
 from ..widths import Writer
@@ -119,7 +119,7 @@ def load(d: Decoder) -> Execute:
         cta, by = warp.cta, warp.watched
         use = _RELAXED_LOAD if past_cache and cta.machine.practised(_PAST_CACHE) else written
         if by is not None:
-            by.note((addresses, warp.mask))
+            by.note((_for_others(where, addresses), warp.mask))
         if use is None:
             elements = cta.load_words(where, addresses, raw, count, by)
             if elements is not None:
@@ -152,6 +152,17 @@ def _load_parameter(writers: list[Writer], offset: int, type_: Type) -> Execute:
             write(warp, parameters.fixed(offset + number * size, size).view(type_.dtype))
 
     return execute
+
+
+def in_local_memory(addresses: Addresses) -> LaneMask:
+    """Which generic addresses are in local memory."""
+    local: LaneMask = (addresses & ~0xFF_FFFF_FFFF) == LOCAL_WINDOW
+    return local
+
+
+def _for_others(where: Space, addresses: Addresses) -> Addresses:
+    """The addresses where other lanes may meet these; each lane has local memory of its own, at the same generic addresses."""
+    return np.where(in_local_memory(addresses), -1, addresses) if where == "generic" else addresses
 
 
 def check_vector(warp: Warp, addresses: Addresses, total: int) -> None:
@@ -210,7 +221,7 @@ def store(d: Decoder) -> Execute:
         same = functools.partial(cta.holds, where, addresses, values) if count > 1 else None
         if use is None:
             if by is not None:
-                by.note((addresses, warp.mask))
+                by.note((_for_others(where, addresses), warp.mask))
             elements = np.stack(values, 1) if count > 1 else values[0].reshape(-1, 1)
             # Lanes that store to one address: the last one's value remains, where PTX leaves it undefined.
             if cta.store_words(where, addresses, elements, by, same):

@@ -91,10 +91,17 @@ class AddressSpaces:
         return warp.local
 
     def load(
-        self, warp: Accessing, space: Space, addresses: Addresses, size: int, by: Thread | None = None, span: int = 0
+        self,
+        warp: Accessing,
+        space: Space,
+        addresses: Addresses,
+        size: int,
+        by: Thread | None = None,
+        span: int = 0,
+        lanes: Addresses | None = None,
     ) -> LaneValues:
-        """Unsigned values of `size` bytes; `addresses` are those of the active lanes only, in lane order. `by`: the thread whose access
-        this is, of `span` bytes (0: `size`) of which these are the first; None: no thread's."""
+        """Unsigned values of `size` bytes; `addresses` are those of the active lanes only, in lane order, or of these `lanes`. `by`: the
+        thread whose access this is, of `span` bytes (0: `size`) of which these are the first; None: no thread's."""
         if space == "global":
             return self.machine.memory.load(addresses, size, by, span)
         if space == "shared":
@@ -102,13 +109,19 @@ class AddressSpaces:
         if space == "generic":
             parts = self._by_window(addresses)
             # Lanes of one instruction may address several windows.
-            return _joined(addresses.size, [(self.load(warp, one, part, size, by, span), chosen) for one, part, chosen in parts])
+            return _joined(
+                addresses.size,
+                [
+                    (self.load(warp, one, part, size, by, span, _lanes_of(warp, lanes, chosen)), chosen)
+                    for one, part, chosen in parts
+                ],
+            )
         if space == "cluster":
             owners = self._by_owner(addresses)
             return _joined(
                 addresses.size, [(owner.shared.load(offsets, size, by, span), chosen) for owner, offsets, chosen in owners]
             )
-        return self._flat(warp, space).load(self._flat_address(warp, space, addresses, size), size)
+        return self._flat(warp, space).load(self._flat_address(warp, space, addresses, size, lanes), size)
 
     def store(
         self,
@@ -120,20 +133,21 @@ class AddressSpaces:
         by: Thread | None = None,
         span: int = 0,
         same: Same | None = None,
+        lanes: Addresses | None = None,
     ) -> None:
-        """`by` and `span` as in `load`; `same`: whether memory already holds what the instruction stores."""
+        """`by`, `span` and `lanes` as in `load`; `same`: whether memory already holds what the instruction stores."""
         if space == "global":
             self.machine.progress += self.machine.memory.store(addresses, values, size, by, span, same)
         elif space == "shared":
             self.machine.progress += self.shared.store(self.own_offset(addresses), values, size, by, span, same)
         elif space == "generic":
             for one, part, chosen in self._by_window(addresses):
-                self.store(warp, one, part, values[chosen], size, by, span, same)
+                self.store(warp, one, part, values[chosen], size, by, span, same, _lanes_of(warp, lanes, chosen))
         elif space == "cluster":
             for owner, offsets, chosen in self._by_owner(addresses):
                 self.machine.progress += owner.shared.store(offsets, values[chosen], size, by, span, same)
         else:
-            self._flat(warp, space).store(self._flat_address(warp, space, addresses, size), values, size)
+            self._flat(warp, space).store(self._flat_address(warp, space, addresses, size, lanes), values, size)
 
     def load_words(
         self, space: Space, addresses: Addresses, dtype: np.dtype[Any], count: int, by: Thread | None
@@ -230,7 +244,7 @@ class AddressSpaces:
             return self.machine.parameters
         return self.machine.constants if space == "const" else self.local_memory(warp)
 
-    def _flat_address(self, warp: Accessing, space: Space, addresses: Addresses, size: int) -> Addresses:
+    def _flat_address(self, warp: Accessing, space: Space, addresses: Addresses, size: int, lanes: Addresses | None) -> Addresses:
         if space != "local":
             return addresses
         own = self.image.local_bytes
@@ -238,7 +252,8 @@ class AddressSpaces:
             raise SimulationError(
                 "out_of_bounds", f"local address 0x{int(addresses.max()):x} is outside the {own} bytes of the thread"
             )
-        lanes = LANE if addresses.size == LANES else np.flatnonzero(warp.active)
+        if lanes is None:
+            lanes = LANE if addresses.size == LANES else np.flatnonzero(warp.active)
         return addresses + lanes * own
 
     def _by_window(self, addresses: Addresses) -> list[tuple[Space, Addresses, Chosen]]:
@@ -269,6 +284,13 @@ class AddressSpaces:
             return self.load(warp, space, np.arange(address, address + count, dtype=np.int64), 1).tobytes()
         finally:
             warp.active = saved
+
+
+def _lanes_of(warp: Accessing, lanes: Addresses | None, chosen: Chosen) -> Addresses | None:
+    """Whose addresses a part is, as `lanes` says of the whole: each lane has local memory of its own."""
+    if isinstance(chosen, slice):
+        return lanes
+    return (np.flatnonzero(warp.active) if lanes is None else lanes)[chosen]
 
 
 def _in_window(window: int, addresses: Addresses) -> tuple[Space, Addresses]:
