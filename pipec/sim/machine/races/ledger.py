@@ -168,8 +168,17 @@ class Ledger:
         found = self.numbers.get(members)
         if found is not None:
             return found
-        # The columns have room for one access and the number of the remaining set.
-        rest = self.number(members[:-1]) if len(members) > 1 and all(one.plain for one in members) else NOBODY
+        rest = NOBODY
+        if len(members) > 1 and all(one.plain for one in members):
+            # The columns have room for one access and the number of the remaining set.
+            known = next((size for size in range(len(members) - 1, 0, -1) if members[:size] in self.numbers), 0)
+            rest = self.numbers[members[:known]]
+            for size in range(known + 1, len(members)):
+                rest = self._entered(members[:size], rest)
+        return self._entered(members, rest)
+
+    def _entered(self, members: tuple[Access, ...], rest: int) -> int:
+        """A number for a set that has none; `rest`: the number of all but its last member, where all are ordinary."""
         words = self.words
         if words[native.FREE_COUNT // 8]:
             words[native.FREE_COUNT // 8] -= 1
