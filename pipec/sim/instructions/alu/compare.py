@@ -12,7 +12,7 @@ from ...ptx.tree import Sink
 from ...ptx.types import LANES, TYPES, LaneMask, LaneValues, Type
 from ..decode import Decoder, instruction
 from ..widths import Reader
-from .lanes import flush, from_bf16
+from .lanes import flush, flush_halves, from_bf16
 
 _ORDERED: dict[str, np.ufunc] = {
     "eq": np.equal,
@@ -61,7 +61,7 @@ def set_predicate(d: Decoder) -> Execute:
     ftz = d.flag("ftz")
     type_ = d.type()
     if type_.name in ("f16x2", "bf16x2"):
-        return _packed_set(d, comparison, combine, type_)
+        return _packed_set(d, comparison, combine, type_, ftz)
     floating = type_.meaning == "f" or type_.name == "bf16"
     compare = _comparison(comparison, floating)
     first, second = d.pair(0)
@@ -88,28 +88,39 @@ def set_predicate(d: Decoder) -> Execute:
     return compound
 
 
-def _packed_set(d: Decoder, comparison: str, combine: str | None, type_: Type) -> Execute:
-    """f16x2 and bf16x2: one predicate per half."""
-    if combine is not None:
-        d.fail("the combining form of packed setp is not simulated")
+def _packed_set(d: Decoder, comparison: str, combine: str | None, type_: Type, ftz: bool) -> Execute:
+    """f16x2 and bf16x2: one predicate per half, each combined with the same one."""
     compare = _comparison(comparison, True)
+    third = d.source(3, TYPES["pred"]) if combine else None
     first, _ = d.pair(0)
     low, high = d.destination(first, TYPES["pred"]), d.second_destination(0, TYPES["pred"])
     if high is None:
         d.fail("needs a predicate for each half", "malformed")
     a, b = d.sources(1, 2, type_=type_)
-    half = _as_f16 if type_.name == "f16x2" else from_bf16
+    half = _half_reader(type_, ftz)
 
     def execute(warp: Warp) -> None:
-        x, y = a(warp), b(warp)
+        x, y, given = a(warp), b(warp), third(warp) if third else None
         for write, shift in ((low, 0), (high, 16)):
-            write(warp, compare(half((x >> np.uint32(shift)).astype(np.uint16)), half((y >> np.uint32(shift)).astype(np.uint16))))
+            result = compare(half((x >> np.uint32(shift)).astype(np.uint16)), half((y >> np.uint32(shift)).astype(np.uint16)))
+            write(warp, _COMBINE[combine](result, given) if combine else result)
 
     return execute
 
 
+def _half_reader(type_: Type, ftz: bool) -> Callable[[LaneValues], LaneValues]:
+    """The value of a half of f16x2 or bf16x2, given its bits."""
+    if type_.name == "bf16x2":
+        return from_bf16
+    return _as_flushed_f16 if ftz else _as_f16
+
+
 def _as_f16(bits: LaneValues) -> LaneValues:
     return bits.view(np.float16)
+
+
+def _as_flushed_f16(bits: LaneValues) -> LaneValues:
+    return flush_halves(bits).view(np.float16)
 
 
 @instruction("set")
@@ -127,7 +138,7 @@ def set_value(d: Decoder) -> Execute:
         x, y = d.sources(1, 2, type_=type_)
         # In a packed result each half is 1.0 or 0.0; in an integer result all bits of the half are set.
         ones = {"f16x2": 0x3C00, "bf16x2": 0x3F80}.get(result.name, 0xFFFF)
-        half = _as_f16 if type_.name == "f16x2" else from_bf16
+        half = _half_reader(type_, ftz)
 
         def both(warp: Warp) -> None:
             value, left, right = np.zeros(LANES, np.uint32), x(warp), y(warp)

@@ -24,7 +24,7 @@ from ...units.numbers.formats import ROUNDINGS, Rounding, decode, encode
 from ..decode import Decoder, instruction
 from ..widths import Reader, Writer
 from . import packed
-from .lanes import down_sum, flush, to_odd_sum
+from .lanes import down_sum, flush, flush_halves, to_odd_sum
 
 Arithmetic = Literal["add", "sub", "mul", "div"]
 
@@ -41,7 +41,9 @@ def finish(value: LaneValues, name: str, mode: Rounding, ftz: bool, saturate: bo
         return unit_interval(out) if saturate else out
     value = unit_interval(value) if saturate else value
     bits = encode(value, name, mode).astype(np.uint16)
-    return bits.view(np.float16) if name == "f16" else bits
+    if name == "bf16":
+        return bits
+    return (flush_halves(bits) if ftz else bits).view(np.float16)
 
 
 def unit_interval(value: LaneValues) -> LaneValues:
@@ -249,6 +251,8 @@ def unary(d: Decoder, name: Literal["abs", "neg"], type_: Type) -> Execute:
         return lambda warp: write(warp, change(flush(read(warp).view(np.float32)).view(np.uint32), sign))
     if type_.name in _HALVES:
         canonical = _HALVES[type_.name]
+        if ftz:
+            return lambda warp: write(warp, canonical(change(flush_halves(read(warp)), sign)))
         return lambda warp: write(warp, canonical(change(read(warp), sign)))
     return lambda warp: write(warp, change(read(warp), sign))
 
@@ -293,7 +297,7 @@ def extreme(d: Decoder, name: str, type_: Type) -> Execute:
         return np.copysign(choose_extreme(abs(a), abs(b), smaller, keep_nan), np.where(np.signbit(a) ^ np.signbit(b), -1.0, 1.0))
 
     if type_.name in ("f16x2", "bf16x2"):
-        return packed.elementwise(d, type_, choose, 2)
+        return packed.elementwise(d, type_, choose, 2, ftz)
     write = d.destination(0, type_)
     readers = [widen(d.source(index, type_), type_, ftz) for index in range(1, len(d.operands))]
 

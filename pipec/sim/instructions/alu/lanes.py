@@ -18,6 +18,12 @@ def flush(value: LaneValues) -> LaneValues:
     return np.where(np.abs(value) < tiny, np.copysign(value.dtype.type(0), value), value)
 
 
+def flush_halves(bits: LaneValues) -> LaneValues:
+    """The same for the bits of f16, one or two in each word."""
+    halves = np.ascontiguousarray(bits).view(np.uint16)
+    return np.where(halves & np.uint16(0x7C00) == 0, halves & np.uint16(0x8000), halves).view(bits.dtype)
+
+
 def from_bf16(bits: LaneValues) -> LaneValues:
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 

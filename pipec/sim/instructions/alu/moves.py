@@ -12,6 +12,7 @@ from ...ptx.specials import SPECIALS
 from ...ptx.tree import Special
 from ...ptx.types import LANES, TYPES, unsigned
 from ..decode import Decoder, instruction
+from .lanes import flush
 
 _SPACES: dict[str, Window] = {
     "global": "global",
@@ -52,9 +53,11 @@ def select(d: Decoder) -> Execute:
 
 @instruction("slct")
 def select_by_sign(d: Decoder) -> Execute:
-    d.flag("ftz")
+    ftz = d.flag("ftz")
     type_, condition = d.types(2, 2)
     write, (a, b), c = d.destination(0, type_), d.sources(1, 2, type_=type_), d.source(3, condition)
+    if ftz:
+        return lambda warp: write(warp, np.where(flush(c(warp)) >= 0, a(warp), b(warp)))
     return lambda warp: write(warp, np.where(c(warp) >= 0, a(warp), b(warp)))
 
 

@@ -12,7 +12,7 @@ from ...ptx.types import LaneValues, Type
 from ...units.numbers.formats import OUT_OF_BOUNDS, Rounding, decode, encode
 from ..decode import Decoder
 from ..widths import Reader, Writer
-from .lanes import to_odd_sum
+from .lanes import flush_halves, to_odd_sum
 
 PACKED_ROUNDINGS: tuple[Rounding, ...] = ("rn", "rz", "rm", "rp")
 
@@ -51,26 +51,32 @@ def zero_out_of_bounds(write: Writer, readers: list[Reader]) -> Writer:
     return marked
 
 
-def elementwise(d: Decoder, type_: Type, function: Function, count: int) -> Execute:
-    """`function` on float64 pairs, rounded once."""
+def elementwise(d: Decoder, type_: Type, function: Function, count: int, ftz: bool = False) -> Execute:
+    """`function` on float64 pairs, rounded once. `ftz`: subnormal numbers are zero, also where the instruction does not say so any more."""
     mode = d.choose(*PACKED_ROUNDINGS, default="rn")
     saturate = d.flag("sat")
     relu = d.flag("relu")
-    if d.flag("ftz") and type_.name == "f32x2":
+    ftz = d.flag("ftz") or ftz
+    if ftz and type_.name == "f32x2":
         function = _flushing(function)
     write, readers = d.destination(0, type_), d.sources(*range(1, count + 1), type_=type_)
+    flushed = flush_halves if ftz and type_.name == "f16x2" else _unchanged
     if count == 3 and d.flag("oob"):
         if type_.name == "f32x2":
             d.fail(".oob is for halves", "malformed")
         write = zero_out_of_bounds(write, readers)
 
     def execute(warp: Warp) -> None:
-        value = function(*(split(read(warp), type_) for read in readers))
+        value = function(*(split(flushed(read(warp)), type_) for read in readers))
         if relu:
             value = np.where(value > 0, value, np.where(np.isnan(value), value, 0.0))
-        write(warp, join(value, type_, mode, saturate))
+        write(warp, flushed(join(value, type_, mode, saturate)))
 
     return execute
+
+
+def _unchanged(bits: LaneValues) -> LaneValues:
+    return bits
 
 
 def _flushing(function: Function) -> Function:
