@@ -112,7 +112,7 @@ class AddressSpaces:
             return _joined(
                 addresses.size,
                 [
-                    (self.load(warp, one, part, size, by, span, _lanes_of(warp, lanes, chosen)), chosen)
+                    (self.load(warp, one, part, size, by, span, _lanes_of(warp, one, lanes, chosen)), chosen)
                     for one, part, chosen in parts
                 ],
             )
@@ -142,7 +142,7 @@ class AddressSpaces:
             self.machine.progress += self.shared.store(self.own_offset(addresses), values, size, by, span, same)
         elif space == "generic":
             for one, part, chosen in self._by_window(addresses):
-                self.store(warp, one, part, values[chosen], size, by, span, same, _lanes_of(warp, lanes, chosen))
+                self.store(warp, one, part, values[chosen], size, by, span, same, _lanes_of(warp, one, lanes, chosen))
         elif space == "cluster":
             for owner, offsets, chosen in self._by_owner(addresses):
                 self.machine.progress += owner.shared.store(offsets, values[chosen], size, by, span, same)
@@ -286,9 +286,10 @@ class AddressSpaces:
             warp.active = saved
 
 
-def _lanes_of(warp: Accessing, lanes: Addresses | None, chosen: Chosen) -> Addresses | None:
-    """Whose addresses a part is, as `lanes` says of the whole: each lane has local memory of its own."""
-    if isinstance(chosen, slice):
+def _lanes_of(warp: Accessing, space: Space, lanes: Addresses | None, chosen: Chosen) -> Addresses | None:
+    """Whose addresses a part is, as `lanes` says of the whole: each lane has local memory of its own. Elsewhere the addresses need not
+    be by lane: those of an atomic operation are by place."""
+    if isinstance(chosen, slice) or space != "local":
         return lanes
     return (np.flatnonzero(warp.active) if lanes is None else lanes)[chosen]
 
