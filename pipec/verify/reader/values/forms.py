@@ -220,16 +220,53 @@ def _mad(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     return add(product, forms[2]) if isinstance(product, Linear) else UNKNOWN
 
 
+def _by_either(how: Reading, op: Operation, forms: list[Linear], rule: Rule) -> Value:
+    """Shifted by one of two numbers: the choice between both. Compilers shift by a choice in place of choosing between two quotients."""
+    found = _either(how, forms[1])
+    if found is None or not all(0 <= by < op.width for by in found[1:]):
+        return _opaque(how, op, forms)
+    condition, *numbers = found
+    yes, no = (rule(how, op, [forms[0], Linear(by)]) for by in numbers)
+    return choose(condition, yes, no) if isinstance(yes, Linear) and isinstance(no, Linear) else UNKNOWN
+
+
+def _either(how: Reading, form: Linear) -> tuple[Formula, int, int] | None:
+    """If the form is one of two numbers: a condition, the number on this condition, and the other one."""
+    least, most = (form.constant + end for end in how.bounds(Linear(0, form.terms)))
+    match form:
+        case Linear(constant, ((Choose(condition, Linear(yes, ()), Linear(no, ())), times),)):
+            return condition, constant + times * yes, constant + times * no
+        case Linear(constant, ((Floor(first, divisor), times), (Floor(second, other), back))) if (
+            divisor == other and times == -back
+        ):
+            apart = add(first, second, -1)
+            if apart.terms or not apart.constant % divisor:
+                return None
+            # What lies this far apart, rounded down: so many divisors, or one more.
+            fewer = apart.constant // divisor
+            low, high = constant + times * fewer, constant + times * (fewer + 1)
+        case _ if most - least == 1:
+            low, high = int(least), int(most)
+        case _:
+            return None
+    low, high = min(low, high), max(low, high)
+    return decided(Compare("ge", add(form, Linear(-high)))), high, low
+
+
 def _shl(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     by = forms[1]
-    if by.terms or not 0 <= by.constant < op.width:
+    if by.terms:
+        return _by_either(how, op, forms, _shl)
+    if not 0 <= by.constant < op.width:
         return _opaque(how, op, forms)
     return scale(forms[0], 1 << by.constant)
 
 
 def _shr(how: Reading, op: Operation, forms: list[Linear]) -> Value:
     by = forms[1]
-    if by.terms or not 0 <= by.constant < op.width:
+    if by.terms:
+        return _by_either(how, op, forms, _shr)
+    if not 0 <= by.constant < op.width:
         return _opaque(how, op, forms)
     if by.constant == op.width - 1 and not op.signed and (sign := _sign(how, forms[0])) is not None:
         return sign
