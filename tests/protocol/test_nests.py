@@ -92,6 +92,55 @@ def test_its_neighbour_is_not(wrong: str) -> None:
     assert failed(*WRONG[wrong])
 
 
+BETWEEN = """
+kernel k(x: tensor[f32, B, H, T], y: tensor[f32, K]):
+    grid(1)
+    assume(K >= 0)
+    tt = ceildiv(T, 32)
+    kb = ceildiv(K, 64)
+    p = ProducerConsumerPipeline(stages=3)
+    q = ProducerConsumerPipeline(stages=2)
+    role load(warps=1) produces p:
+{load}
+    role change(warps=1) consumes p produces q:
+        for i in range({turns}):
+            p.consumer_signal_and_step()
+            q.producer_signal_and_step()
+    role write_(warps=1) consumes q:
+{take}
+"""
+HEADS, STEPS, TWO = "h in range(H)", "t in range(0, T, 32)", "b in range(B * H)"
+THREE_ROLES = {
+    "rows by two": ((B, HEADS, "t in range(tt)"), "B * H * tt", (TWO, STEPS)),
+    "as many": ((B, HEADS, "t in range(tt)"), "B * H * tt", (B, HEADS, STEPS)),
+    "grouped otherwise": ((B, HEADS, STEPS), "tt * (H * B)", (B, "t in range(H * tt)")),
+    "blocks of K": ((B, HEADS, KB), "kb * B * H", (TWO, KB)),
+}
+NOT_THREE_ROLES = {
+    "one more of the outer one": ((B, HEADS, STEPS), "(B + 1) * H * tt", (TWO, STEPS)),
+    "one more of the inner one": ((B, HEADS, STEPS), "B * H * (tt + 1)", (TWO, STEPS)),
+    "one less in one": ((B, HEADS, STEPS), "B * H * tt", (TWO, "t in range(32, T, 32)")),
+    "another factor": ((B, HEADS, STEPS), "B * B * tt", (TWO, STEPS)),
+}
+
+
+def in_three_roles(load: tuple[str, ...], turns: str, take: tuple[str, ...]) -> bool:
+    produced = textwrap.indent(nest(*load).format(it="p.producer_signal_and_step()"), " " * 8)
+    taken = textwrap.indent(nest(*take).format(it="q.consumer_signal_and_step()"), " " * 8)
+    text = BETWEEN.format(load=produced, turns=turns, take=taken)
+    return not compile_source(Source("k.pipe", text), Options("sm_90a")).failed
+
+
+@pytest.mark.parametrize("name", THREE_ROLES)
+def test_one_loop_between_two_roles_with_loops_inside_each_other(name: str) -> None:
+    assert in_three_roles(*THREE_ROLES[name])
+
+
+@pytest.mark.parametrize("name", NOT_THREE_ROLES)
+def test_its_neighbour_in_three_roles_is_not(name: str) -> None:
+    assert not in_three_roles(*NOT_THREE_ROLES[name])
+
+
 FLAT = """
 kernel flat(a: tensor[bf16, M, K], b: tensor[bf16, N, K], d: tensor[bf16, M, N]):
     assume(K > 0)

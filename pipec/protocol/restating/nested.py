@@ -300,6 +300,21 @@ class _Levels:
     def another(self, level: int) -> Compare:
         return Compare("ge", add(add(self.bounds[level], atom(self.counters[level]), -1), Linear(-2)))
 
+    def beyond(self, level: int) -> Iterator[Formula]:
+        """If there is another turn at a level, with all those inside of it: how many there are at least. Of two loops the checker sees it;
+        of more, in terms of the counters, as it replaces the turns so far by what they equal, and multiplies inequalities where it knows
+        the products."""
+        turns = Linear(0)
+        for inner, (counter, bound) in enumerate(zip(self.counters, self.bounds, strict=True)):
+            whole = _exact(bound)
+            if inner > level and len(self.bounds) > 2:
+                further = add(turns, Linear(2))
+                yield self.begun(inner)
+                yield Compare("ge", add(self.most[inner - 1], further, -1))
+                yield Compare("ge", add(self.most[inner], product(further, whole), -1))
+            # Those inside are at their last turn.
+            turns = add(product(turns, whole), atom(counter) if inner <= level else add(whole, Linear(-1)))
+
     def rest(self, one: Atom) -> Linear | None:
         """What the innermost loop says in place of a remainder or a quotient."""
         if one in self.of.divided and isinstance(one, Apply) and _divisor(one) == self.bounds[-1]:
@@ -401,7 +416,10 @@ class _Nesting:
             if begins:
                 yes, no = then, self._none(at, (*facts, negate(question)), one.bounds[level], out)
             else:
-                yes, no = self._begun(at, (*facts, question), one, level, replace(on, values=one.goes_on(level))), then
+                yes, no = (
+                    self._begun(at, (*facts, question, *one.beyond(level)), one, level, replace(on, values=one.goes_on(level))),
+                    then,
+                )
             self.places[here] = Place(at, facts, question, (yes, no))
             if not last:
                 facts, here = self.places[further].facts, further
