@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 
 from pipec.record import record, replace
+from pipec.verify.logic import System
 from pipec.verify.network import Assumption, Edge, End, Network, Process, State, Test, edges_of
 from pipec.verify.reader.values.parts import is_loaded, operands_in
 from pipec.verify.terms import (
@@ -91,7 +92,8 @@ class _Counted:
         from which follows that the form is not negative, unless such numbers are large. A counter that goes on beyond the number counts
         up to something else."""
         asked = next(asked for before, one, asked in self.ways[edge.target] if before == at and one is edge)
-        left = self._left(at, asked, form)
+        steps = bool(self._stepping(form))  # also of what the counter begins at
+        left = self._left(at, asked, form, steps=steps)
         if left is None:
             return True
         seen, work = {at: [left]}, [(at, left)]
@@ -110,7 +112,7 @@ class _Counted:
                 if size_with(form, {one: size_of(value) for one, value in values.items()}) > _MOST_PARTS:
                     return False
                 there = substitute(form, values)
-                left, earlier = self._left(before, asked, there), seen.setdefault(before, [])
+                left, earlier = self._left(before, asked, there, steps=steps), seen.setdefault(before, [])
                 # (What is asked of a counter that only grows is asked of all turns if it is of the first one.)
                 if left is not None and not any(self._never_negative(add(left, one, -1)) for one in earlier):
                     earlier.append(left)
@@ -121,25 +123,30 @@ class _Counted:
         least = form.constant
         for one, times in form.terms:
             if not isinstance(one, Symbol) or one.name not in self.ranges:
-                return False
+                return any(isinstance(each, (Floor, Choose)) for each, _ in form.terms) and self._is_shown(form)
             least += min(times * end for end in self.ranges[one.name])
         return least >= 0
 
-    def _left(self, at: int, asked: tuple[Linear, ...], form: Linear) -> Linear | None:
+    def _is_shown(self, form: Linear) -> bool:
+        """The same of remainders, and of what is chosen among several numbers."""
+        known = [row for one in symbols_of(form) if one.name in self.ranges for row in _between(one, *self.ranges[one.name])]
+        return System(known).entails(Compare("ge", form))
+
+    def _left(self, at: int, asked: tuple[Linear, ...], form: Linear, *, steps: bool) -> Linear | None:
         """What is left to show so that the form is not negative, of the numbers that the registers have in a state: the form itself, or of
         registers to which numbers in memory are added as far as something has been found less than them; None if nothing is."""
         if self._never_negative(form) or form.constant >= _FAR and _is_small(form) and _is_of(form):
             return None
         for other in asked:
-            less = self._less(at, form, other) if _is_of(other, self.added[at]) else None
+            less = self._less(at, form, other, steps=steps) if _is_of(other, self.added[at]) else None
             if less is not None:
                 return less if not _is_of(less) and symbols_of(less) & self.registers else None
         return form
 
-    def _less(self, at: int, form: Linear, other: Linear) -> Linear | None:
+    def _less(self, at: int, form: Linear, other: Linear, *, steps: bool) -> Linear | None:
         """The difference of multiples of the form and of the other one, which is not negative, if it is not as long as numbers in memory
-        are small."""
-        others, by_size = dict(other.terms), bool(self._stepping(form))
+        are small. `steps`: what is required is that a counter can go on."""
+        others, by_size = dict(other.terms), steps or bool(self._stepping(form))
         for one, times in form.terms:
             if times * others.get(one, 0) <= 0 or is_loaded(one):
                 continue
@@ -156,6 +163,10 @@ class _Counted:
     def _stepping(self, form: Linear) -> frozenset[Symbol]:
         terms = _terms(form)
         return self.steps.get(terms, frozenset()) | self.steps.get(scale(terms, -1), frozenset())
+
+
+def _between(symbol: Symbol, least: int, most: int) -> tuple[Formula, Formula]:
+    return Compare("ge", add(Linear(-least), atom(symbol))), Compare("ge", add(Linear(most), atom(symbol), -1))
 
 
 def _registers(process: Process) -> frozenset[Symbol]:
