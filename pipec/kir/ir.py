@@ -178,6 +178,18 @@ def in_every_turn(role: Role, loop: Loop, number: int) -> bool:
     return number == loop.header or not any(loop.header in ways[at] for at in _reached(ways, loop.header, without=number))
 
 
+def comes_to(role: Role, number: int) -> bool:
+    """Whether every path passes the block, but for loops that do not turn: nothing but loops decides how often it does."""
+    around = sorted((loop for loop in role.loops if number in loop.blocks), key=lambda loop: len(loop.blocks))
+    for loop in around:
+        if not in_every_turn(role, loop, number):
+            return False
+        number = loop.header
+    ways = [successors(block.terminator) for block in role.blocks]
+    exits = {one for one, targets in enumerate(ways) if not targets}
+    return not exits & _reached(ways, 0, without=number) - {number}
+
+
 def joins(role: Role, number: int) -> tuple[int, frozenset[int]] | None:
     """The join (immediate postdominator) of the paths from the end of a block, and the blocks in between; None if they end the role."""
     ways = [successors(block.terminator) for block in role.blocks]

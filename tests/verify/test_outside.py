@@ -249,7 +249,10 @@ TURN = ONE + WAIT + NEXT + LAST + PASS
         (ONE + NEXT + LAST + PASS + WAIT, ["polling"]),
         (TURN + PASS, ["polling"]),
         (TURN + WAIT.replace("POLL", "AGAIN"), ["polling"]),
-        (ONE + "\tsetp.lt.s32 %p6, %r2, 5;\n\t@%p6 bra $END;\n" + WAIT + NEXT + PASS, ["polling"]),  # not in every launch
+        (
+            ONE + "\tsetp.lt.s32 %p6, %r2, 5;\n\t@%p6 bra $END;\n" + WAIT + NEXT + PASS,
+            ["turns"],
+        ),  # in a launch by all blocks, or by none
         (ONE + WAIT + NEXT + "\tsetp.lt.s32 %p6, %r2, 5;\n\t@%p6 bra $END;\n" + PASS, ["polling"]),
         (TURN.replace("add.s32 %r9, %r3, 1", "add.s32 %r9, %r3, 2"), ["polling"]),
         (TURN.replace("add.s32 %r10, %r2, -1", "add.s32 %r10, %r2, -2"), ["polling"]),  # begins again too early

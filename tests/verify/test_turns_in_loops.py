@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import pipec
+from pipec.driver import Options as Compiled
 from pipec.driver import compile_source
 from pipec.runtime import LaunchOptions
 from pipec.sim import Options
@@ -136,3 +137,32 @@ def test_blocks_add_to_each_tile_in_order(timing: str, seed: int) -> None:
     pipec.compile(IN_ORDER)["k"](x, y, turns, device="sim", options=LaunchOptions(simulation=Options(timing=timing, seed=seed)))
     assert not turns.any()
     np.testing.assert_array_equal(y, ((x[0] * 2 + x[1]) * 2 + x[2]) * 2 + x[3])
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ((ROWS, f"    {turn('turns[t]')}"), "T >= ceildiv(M, 64)"),
+        (("for t in range(0, ceildiv(M, 64), 2):", f"    {turn('turns[t + 3]')}"), "T >= "),
+        (("for t in range(n, ceildiv(M, 64)):", f"    {turn('turns[t]')}"), "n >= 0"),
+        (("for t in range(9, 6, -1):", f"    {turn('turns[9 - t]', '0')}"), "T >= 3"),
+        (("for s in range(n):", f"    {turn('turns[s]', 's')}"), "T >= n"),
+    ],
+)
+def test_launches_are_asked_for_counters_of_all_turns(lines: tuple[str, ...], told: str) -> None:
+    text = source("1, 1, 4", *lines).replace("    assume(T * 64 >= M)\n", "")
+    compiled = compile_source(Source("turns.pipe", text), Compiled(allow_undecided=True))
+    assert not [one for one in compiled.findings["k"].assumed if "counters" in one] and told in compiled.protocol["k"].sentence
+
+
+def test_counters_of_a_condition_are_not_asked_for() -> None:
+    text = source("1, 1, 4", ROWS, "    if t < T:", f"        {turn('turns[t]')}").replace("    assume(T * 64 >= M)\n", "")
+    compiled = compile_source(Source("turns.pipe", text))
+    assert compiled.findings["k"].assumed and "T >= " not in compiled.protocol["k"].sentence
+
+
+def test_a_constant_counter_outside_is_refused_wherever_it_is() -> None:
+    text = ROLES.replace("turns[0], block.z, 4):", "turns[2], block.z, 4):", 1).format(other="1")
+    under = text.replace("        with semaphore(turns[2]", "        if n > 3:\n          with semaphore(turns[2]")
+    for one in (text, under.replace("            store(y", "                store(y")):
+        assert {message.code for message in compile_source(Source("turns.pipe", one)).diagnostics} == {"E0619"}

@@ -4,7 +4,7 @@ from pipec.diag.catalogue.grid import global_memory as messages
 from pipec.diag.message import Sink
 from pipec.kir import ir
 from pipec.kir.global_memory.accesses import collect
-from pipec.kir.global_memory.counters import places
+from pipec.kir.global_memory.counters import constant_places, places
 from pipec.kir.global_memory.turns import taken_by_all
 from pipec.kir.plan.roles import operations
 from pipec.sema import tree
@@ -20,7 +20,7 @@ def check(kernel: ir.Kernel, sink: Sink) -> None:
 
 def _within(kernel: ir.Kernel, sink: Sink) -> None:
     """Counters must be within their tensors. What is known only at launch is checked there."""
-    for place in places(kernel):
+    for place in dict.fromkeys((*places(kernel), *constant_places(kernel))):
         known = [form.constant for form in place.within() if not form.terms]
         if min(known, default=0) >= 0:
             continue

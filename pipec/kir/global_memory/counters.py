@@ -7,7 +7,7 @@ value no block may ever set to the awaited turn.
 from collections.abc import Iterator
 
 from pipec.kir.global_memory.ends import ends
-from pipec.kir.ir import Kernel, run_once
+from pipec.kir.ir import Kernel, Role, comes_to
 from pipec.record import record
 from pipec.sema import tree
 from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, decided, number
@@ -35,21 +35,37 @@ def counters_in_range(kernel: Kernel) -> tuple[Formula, ...]:
 
 
 def places(kernel: Kernel) -> Iterator[CounterRange]:
-    """Those of counters that all blocks reach, with coordinates that are sums of sizes, parameters and the block's index."""
+    """Those of counters that all blocks come to, but for loops that do not turn, with coordinates that are sums of sizes, parameters, the
+    block's index, and what loops count."""
+    for role, at, operation in _turns(kernel):
+        if comes_to(role, at):
+            yield from _places_of(role, operation)
+
+
+def constant_places(kernel: Kernel) -> Iterator[CounterRange]:
+    """Those with a constant coordinate, also of counters that some blocks come to, or none."""
+    for role, _, operation in _turns(kernel):
+        yield from (one for one in _places_of(role, operation) if one.first == one.last and not one.first.terms)
+
+
+def _turns(kernel: Kernel) -> Iterator[tuple[Role, int, tree.AwaitTurn]]:
     for role in kernel.roles:
-        for operation in run_once(role, tree.AwaitTurn):
-            counter = operation.counter
-            for axis, (coordinate, extent) in enumerate(zip(counter.coordinates, counter.tensor.shape, strict=True)):
-                found = ends(role.values.of(coordinate))
-                if found is not None:
-                    size = number(extent) if isinstance(extent, int) else atom(Symbol(extent))
-                    yield CounterRange(operation, axis, *found, size)
+        for at, block in enumerate(role.blocks):
+            yield from ((role, at, one) for one in block.operations if isinstance(one, tree.AwaitTurn))
+
+
+def _places_of(role: Role, operation: tree.AwaitTurn) -> Iterator[CounterRange]:
+    counter = operation.counter
+    for axis, (coordinate, extent) in enumerate(zip(counter.coordinates, counter.tensor.shape, strict=True)):
+        found = ends(role.values.of(coordinate), role.values.counts)
+        if found is not None:
+            size = number(extent) if isinstance(extent, int) else atom(Symbol(extent))
+            yield CounterRange(operation, axis, *found, size)
 
 
 def unplaced(kernel: Kernel) -> Iterator[tree.AwaitTurn]:
     """The other ones, which are not checked to be inside their tensor."""
     known = [(place.operation, place.axis) for place in places(kernel)]
-    for role in kernel.roles:
-        for operation in (one for block in role.blocks for one in block.operations if isinstance(one, tree.AwaitTurn)):
-            if not all((operation, axis) in known for axis in range(len(operation.counter.coordinates))):
-                yield operation
+    for _, _, operation in _turns(kernel):
+        if not all((operation, axis) in known for axis in range(len(operation.counter.coordinates))):
+            yield operation
