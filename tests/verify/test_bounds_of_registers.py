@@ -223,7 +223,15 @@ class Drawn:
             self.add(f"setp.ge.u32 %p{self.count}, {counter}, {turns};", f"@%p{self.count} bra {label}E;")
         self.count += 1
         self.part(depth - 1)
-        match self.at.randrange(5):
+        match self.at.randrange(6):
+            case 5:
+                # Made once, and handed on twice: the second time it has become the stage already.
+                made = self.name()
+                other = made if self.at.random() < 0.7 else spare
+                self.add(f"add.u32 {spare}, {stage}, 1;", f"rem.u32 {made}, {spare}, {stages};", f"mov.u32 {stage}, {made};")
+                asked = self.ask(self.at.choice(("%r0", counter)), str(self.at.randrange(4)))
+                self.count += 1
+                self.add(f"@{asked} bra M{self.count};", f"mov.u32 {stage}, {other};", f"M{self.count}:")
             case 0:
                 self.add(f"xor.b32 {stage}, {stage}, 1;")
             case 1:

@@ -21,7 +21,7 @@ TEXT = """
 .visible .entry k(.param .u32 n, .param .u32 m)
 .reqntid 64
 {
-  .reg .pred %p<9>; .reg .b32 %r<9>; .reg .b64 %rd<9>;
+  .reg .pred %p<9>; .reg .b32 %r<10>; .reg .b64 %rd<9>;
   .shared .align 8 .b64 bar[2];
   mov.u32 %r0, %tid.x;
   mov.u32 %r1, bar;
@@ -115,6 +115,7 @@ FINE, ASSUMED, REFUSED = "it misses the barrier", "it is assumed that it misses 
 LOOP = "mov.u32 %r3, 0; {begin} AGAIN: {turn} add.u32 %r3, %r3, 1; setp.lt.u32 %p3, %r3, {turns}; @%p3 bra AGAIN;"
 NEXT = "add.u32 %r7, %r4, 1;"
 PUT = "add.u32 %r6, %r5, tile; st.shared.b32 [%r6], 0;"
+TWICE = "mov.u32 %r4, %r8; setp.eq.u32 %p4, %r0, 0; @%p4 bra PAST; mov.u32 %r4, %r8; PAST:"
 LATER = "shr.u32 %r3, %r3, 20; add.u32 %r3, %r3, tile; st.shared.b32 [%r3], 0;"
 BACK = "sub.u32 %r5, %r4, %r3; add.u32 %r6, %r5, 0; sub.u32 %r7, tile, %r6;"
 
@@ -154,6 +155,23 @@ CHANGING = {
     LOOP.format(
         begin="mov.u32 %r4, 0; mov.u32 %r8, 0;",
         turn=f"shl.b32 %r5, %r4, 4; {PUT} {NEXT} mad.lo.u32 %r4, %r8, -4, %r7; shr.u32 %r8, %r7, 2;",
+        turns="%r2",
+    ): ASSUMED,
+    # A stage that is made once and handed on, also a second time, when it has become the stage already; and one made of an older one.
+    LOOP.format(
+        begin="mov.u32 %r4, 2;", turn=f"shl.b32 %r5, %r4, 4; {PUT} {NEXT} rem.u32 %r8, %r7, 4; {TWICE}", turns="%r2"
+    ): FINE,
+    LOOP.format(
+        begin="mov.u32 %r4, 2;", turn=f"shl.b32 %r5, %r4, 4; {PUT} {NEXT} rem.u32 %r8, %r7, 5; {TWICE}", turns="%r2"
+    ): ASSUMED,
+    LOOP.format(
+        begin="mov.u32 %r4, 0;",
+        turn=f"shl.b32 %r5, %r4, 4; {PUT} {NEXT} rem.u32 %r8, %r7, 4; mov.u32 %r4, %r8; add.u32 %r4, %r8, %r4; ",
+        turns="%r2",
+    ): ASSUMED,
+    LOOP.format(
+        begin="mov.u32 %r4, 0; mov.u32 %r9, 0;",
+        turn=f"shl.b32 %r5, %r4, 4; {PUT} {NEXT} mad.lo.u32 %r8, %r9, -4, %r7; {TWICE} shr.u32 %r9, %r7, 2;",
         turns="%r2",
     ): ASSUMED,
     # At the begin of a loop nothing has been put into the register yet.

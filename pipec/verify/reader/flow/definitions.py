@@ -197,9 +197,22 @@ class Definitions:
                 steps[number, user] = None
                 work += [(word, number) for word in more]
         changes = [change for leaf in leaves for change, *_ in self.several[leaf]]
-        # All that it is made of has been made behind the last change of a leaf.
-        fresh = not any(self._comes_past(change, user, made) for made, user in steps for change in changes)
+        # All that it is made of has been made behind the last change of a leaf. (What is handed on as a whole may have been made before: it
+        # is a number that its definition has made of the leaves at that time.)
+        handed = self._handed_on(row)
+        fresh = not any(self._comes_past(change, user, made) for made, user in steps if user not in handed for change in changes)
         return _Rule(row, tuple(sorted(leaves))) if fresh else None
+
+    def _handed_on(self, row: Definition) -> set[int]:
+        """The instructions, from a definition on, that make their number of a single register with one definition."""
+        found = set[int]()
+        while row[0] not in found:
+            words = {word for word in row[2] if word not in self.literals}
+            if len(words) != 1 or not words <= self.only.keys():
+                break
+            found.add(row[0])
+            row = self.only[words.pop()]
+        return found
 
     def _comes_past(self, start: int, to: int, past: int) -> bool:
         """Whether a thread may come from behind an instruction to another one, past a third."""
