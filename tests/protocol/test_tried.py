@@ -83,3 +83,25 @@ def test_a_consumer_that_skips_the_stages_of_a_tile_too_many() -> None:
     wrong = after.replace("        for t in range(cluster.x", "        pass_over()\n        for t in range(cluster.x", 1)
     (one,) = compile_source(Source("k.pipe", f"{before}role pong{wrong}"), Options()).diagnostics
     assert "an arrival for a phase that is complete when" in one.labels[0].text
+
+
+@pytest.mark.parametrize(("past", "expected"), [("<=", ["E0602"]), ("<", [])])
+def test_sizes_of_which_only_a_caller_is_asked(past: str, expected: list[str]) -> None:
+    """A semaphore's counters ask of each of their dimensions that it is no less than the grid: of no number of blocks is it 0."""
+    text = f"""
+kernel k(t: tensor[i32, R, C], d: tensor[f32, M, N], K: i32):
+    grid(ceildiv(M, 64), ceildiv(N, 64), 3)
+    kt = ceildiv(K, 64)
+    per = (kt + 2) // 3
+    p = ProducerConsumerPipeline(stages=2)
+    role a(warps=1) produces p:
+        for k in range(per):
+            if block.z * per + k {past} kt:
+                p.producer_signal_and_step()
+    role b(warps=4) consumes p:
+        for k in range(block.z * per, min(kt, (block.z + 1) * per)):
+            p.consumer_signal_and_step()
+        with semaphore(t[block.x, block.y], block.z, 3):
+            store(d[block.x * 64, block.y * 64], fill(0.0, f32, 64, 64))
+"""
+    assert [code for code, _ in told(compile_source(Source("k.pipe", text), Options("sm_90a")))] == expected

@@ -1,13 +1,13 @@
 """Sizes at which a network is run to find a deadlock."""
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice, product
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import islice
 
 from pipec.protocol.forms.ranges import TILES
 from pipec.protocol.forms.sample import Numbers, holds, known_function
 from pipec.protocol.program.program import registers_of
 from pipec.verify.network import Network, Test, edges_of
-from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Product, Symbol, forms_of, symbols_in
+from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Product, Symbol, forms_of, symbols_in
 
 _LEAST_TRIED = 5  # minimum number of steps to try a size with; with larger rings, enough to fill one, plus two
 LARGE = (1 << 30, (1 << 31) - 1)
@@ -217,11 +217,15 @@ class _Facts:
             for form in forms_of(fact):
                 _steps(form, tested, steps)
         stated = dict(_stated(network))
-        values = [(stated[one],) if one in stated else tuple(_around_multiples(step)) for one, step in steps.items()]
-        combinations = islice(product(*values), _MOST_CHOICES_OF_OTHERS)
-        chosen = (dict(zip(steps, values, strict=True)) for values in combinations)
+        # Those that facts relate to the tested ones vary first: of the rest, one combination is as good as another.
+        related = {symbol for fact in self._of_both for symbol in symbols_in(fact)}
+        values = {
+            one: (stated[one],) if one in stated else tuple(_around_multiples(steps[one]))
+            for one in sorted(steps, key=lambda symbol: symbol in related)
+        }
         alone = [fact for fact in others if fact not in self._of_both]
-        self._choices = [numbers for numbers in chosen if all(holds(fact, numbers) for fact in alone)]
+        most = _MOST_CHOICES_OF_OTHERS if self._of_both else 1
+        self._choices = list(islice(_combinations(values, alone), most))
         self._left = _MOST_TRIED_OF_OTHERS
 
     def admit(self, numbers: Numbers) -> bool:
@@ -236,6 +240,29 @@ class _Facts:
             if all(holds(fact, numbers | others) for fact in self._of_both):
                 return True
         return False
+
+
+def _combinations(values: Mapping[Symbol, Collection[int]], facts: Iterable[Formula]) -> Iterator[Numbers]:
+    """The combinations of values for which the facts hold, each asked as soon as all that it speaks of has a value."""
+    names = [*values]
+    asked: list[list[Formula]] = [[] for _ in range(len(values) + 1)]
+    place = {name: number for number, name in enumerate(names, 1)}
+    for fact in facts:
+        asked[max([place[symbol] for symbol in symbols_in(fact)], default=0)].append(fact)
+    left = _MOST_TRIED_OF_OTHERS
+
+    def following(chosen: Numbers, count: int) -> Iterator[Numbers]:
+        nonlocal left
+        left -= 1
+        if left < 0 or not all(holds(fact, chosen) for fact in asked[count]):
+            return
+        if count == len(names):
+            yield chosen
+            return
+        for value in values[names[count]]:
+            yield from following({**chosen, names[count]: value}, count + 1)
+
+    return following({}, 0)
 
 
 def _around_multiples(step: int) -> Iterator[int]:
