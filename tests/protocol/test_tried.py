@@ -105,3 +105,25 @@ kernel k(t: tensor[i32, R, C], d: tensor[f32, M, N], K: i32):
             store(d[block.x * 64, block.y * 64], fill(0.0, f32, 64, 64))
 """
     assert [code for code, _ in told(compile_source(Source("k.pipe", text), Options("sm_90a")))] == expected
+
+
+@pytest.mark.parametrize("width", [33, 65, 200, 449])
+@pytest.mark.parametrize(("early", "expected"), [(1, ["E0601"]), (0, [])])
+def test_windows_of_several_tiles(width: int, early: int, expected: list[str]) -> None:
+    """Only the blocks behind the first window lose keys, and `S` tells nothing but where the last one ends."""
+    text = f"""
+kernel k(x: tensor[f32, S, 32]):
+    grid(ceildiv(S, 64))
+    first = block.x * 64
+    end = ceildiv(min(first + 64, S), 64)
+    p = ProducerConsumerPipeline(stages=2)
+    role a(warps=1) produces p:
+        for j in range(max(0, first - {width} + 1) // 64, end):
+            p.producer_signal_and_step()
+    role b(warps=1) consumes p:
+        for j in range(max(0, first - {width} + {1 - early}) // 64 * 64, end * 64, 64):
+            p.consumer_signal_and_step()
+"""
+    # (Of the other widths both loops begin with the same keys.)
+    wanted = expected if width % 64 == 1 else []
+    assert [code for code, _ in told(compile_source(Source("k.pipe", text), Options("sm_90a")))] == wanted

@@ -23,6 +23,8 @@ _MOST_WALKED = 24
 _LONGEST_WALKED = 1024
 _FIRST = ("%ctaid.", "%clusterid.")  # of the first block these are 0
 _MOST_NEGATIVE = 12
+_MOST_PLACED = 24
+_FARTHEST = 20  # block along an axis
 
 # Values of sizes that no test depends on, but a fact: how many of each, of their combinations, and how many of these are tried for all
 # sizes together.
@@ -84,6 +86,7 @@ def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
     yield from first(_MOST_STRIDED, _strided(network, registers, steps))
     yield from first(_MOST_WALKED, _walked(network, steps))
     yield from first(_MOST_NEGATIVE, _negative(steps))
+    yield from first(_MOST_PLACED, _placed(network, steps))
 
 
 def _stated(network: Network) -> Iterator[tuple[Symbol, int]]:
@@ -180,6 +183,42 @@ def _negative(steps: Numbers) -> Iterator[Numbers]:
         for number in dict.fromkeys((-1, -step - 1)):
             for count in (1, 0):
                 yield {other: count * each for other, each in steps.items()} | {symbol: number}
+
+
+def _placed(network: Network, steps: Numbers) -> Iterator[Numbers]:
+    """Sizes with several blocks along an axis, where a size is compared with the place of a block alone, `min(S, (block.x + 1) * 64)`: it
+    must grow by 64 for another one. Windows, `max(0, block.x * 64 - 200)`, begin to matter in the blocks next to their ends."""
+    wider, ends = dict(steps), dict[tuple[Symbol, int], None]()
+    for form in dict.fromkeys(part for one in all_forms(network) for part in _inside(one)):
+        symbols = {one: times for one, times in form.terms if isinstance(one, Symbol) and one in steps}
+        places = [one for one in symbols if one.name.startswith(_FIRST)]
+        if len(places) == 1:
+            (place,) = places
+            times = abs(symbols.pop(place))
+            for one in symbols:
+                wider[one] = max(times, wider[one]) if times <= _LONGEST_WALKED else wider[one]
+            if len(form.terms) == 1:
+                ends[place, abs(form.constant) // times] = None
+    grown = [one for one in steps if wider[one] > steps[one]]
+    for place, end in ends:
+        for at in range(max(end, 1), end + 3) if end < _FARTHEST else ():
+            for more in (1, 2) if grown else ():
+                others = {one: 0 if one.name.startswith(_FIRST) else step for one, step in steps.items()}
+                yield others | {one: (at + more) * wider[one] for one in grown} | {place: at}
+    if grown:
+        yield from _by_steps(network, wider, _BETWEEN[0])
+
+
+def _inside(form: Linear) -> Iterator[Linear]:
+    """The form, and those that it is made of."""
+    yield form
+    for one, _ in form.terms:
+        match one:
+            case Floor(inner, _):
+                yield from _inside(inner)
+            case Choose(condition, yes, no):
+                for each in (*forms_of(condition), yes, no):
+                    yield from _inside(each)
 
 
 def _by_their_sum(places: int, most: int) -> Iterator[tuple[int, ...]]:
