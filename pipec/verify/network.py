@@ -169,7 +169,7 @@ ASSUMED: dict[AssumptionKind, str] = {
     "cluster": "the kernel is launched without clusters",
     "fresh barriers": "CTAs of a cluster find each other's barriers initialised",
     "given up": "copies and commits to a barrier have completed when it is invalidated",
-    "loads": "threads of a role that load the same address get the same value",
+    "loads": "threads of a role that load the same address, of a tensor or of a flag that pipec keeps, get the same value",
     "loops": "loops that touch no barrier terminate",
     "numbers": "arithmetic on numbers in memory, and counting up to them, does not wrap around",
     "peers": "each CTA of a cluster outlives what others signal to it",

@@ -22,7 +22,10 @@ kernel k(y: tensor[f32, 4, 64]):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (ELECTED_MMA, "if threads of a role that load the same address get the same value and the tensor memory"),
+        (
+            ELECTED_MMA,
+            "of a tensor or of a flag that pipec keeps, get the same value and the tensor memory",
+        ),
         (ONE_BLOCK, "for all sizes;"),
     ],
     ids=["elected", "one block"],
