@@ -377,6 +377,10 @@ class _RoleCheck:
             if summary.kinds() or not summary.releases or not summary.acquires or handle.pipeline not in self._summary.carriers:
                 continue
             producer = handle.side == "producer"
+            alike = [
+                one for one in self._role.stages if one.handle.pipeline is handle.pipeline and one.handle.side == handle.side
+            ]
+            read = next((one.handle.name for one in alike if one.kinds()), None)
             obtained, released = summary.acquires[0].operation.span, summary.releases[0].operation.span
             name = handle.pipeline.name
             self._sink.report(
@@ -387,6 +391,7 @@ class _RoleCheck:
                     consequence=hardware_effects.unused(handle.side, name),
                     at=obtained,
                     released=None if handle.form in ("scoped", "explicit") or released == obtained else released,
+                    read=None if producer else read,
                 )
             )
 

@@ -214,18 +214,25 @@ class NotUsed(Message):
 
     A producer that fills nothing hands garbage to the consumers; a consumer that reads nothing drops a tile. Use the stage's
     tiles between the acquire and the release. A pipeline without a payload only synchronises and needs no use.
+
+    Each of several consumers gives every stage back, and always in the same way, for its barrier counts their arrivals. One that needs
+    nothing of some stages, as the warpgroup with the earlier queries behind its diagonal in causal attention, reads them like the others
+    and drops what it makes of them: its loop has the same bounds, and what it multiplies there is masked by `select(...)`. (`skip()` is
+    for stages of which each is taken by one consumer, see "Consumers in turn" in docs/language.md.)
     """
 
     code = "E0308"
     title = "stage `{stage}` of `{pipeline}` is obtained, but nothing {verb} it"
     labels = (primary("at", "obtained here"), secondary("released", "released here without a use"))
     note = "{consequence}"
+    help = "read it as `{read}` is read, and drop or mask what is made of it"
     stage: str
     pipeline: str
     verb: str
     consequence: str
     at: Span
     released: Span | None
+    read: str | None  # another stage of the pipeline, in the same role
 
 
 class ObtainedOnOneBranch(Message):
