@@ -153,6 +153,24 @@ def test_what_a_division_by_zero_yields_is_not_known(quotient: str) -> None:
         read(kernel(decided.format(quotient.format("%r4"))))
 
 
+KEPT = """mov.b32 %r20, 0;
+setp.gt.s32 %p2, %r9, 0;
+$AGAIN:
+{asked}@!%p{number} bra $PAST;
+mbarrier.arrive.shared.b64 _, [smem];
+$PAST:
+add.s32 %r20, %r20, 1;
+setp.lt.s32 %p2, %r20, %r9;
+@%p2 bra $AGAIN;
+"""
+
+
+@pytest.mark.parametrize(("asked", "number"), [("", 2), ("not.pred %p3, %p2;\n", 3)])
+def test_a_condition_of_the_turn_before_is_said_to_be_one(asked: str, number: int) -> None:
+    with pytest.raises(Unreadable, match="computed in several places, as in the turn before"):
+        read(kernel(INIT.format(32) + KEPT.format(asked=asked, number=number) + WAIT))
+
+
 MEET = "bar.warp.sync -1;"
 ALIGNED = "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
 

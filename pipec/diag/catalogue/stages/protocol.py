@@ -77,8 +77,13 @@ class NotDecided(Message):
     Bounds and conditions that are the same linear expressions of sizes in all roles are the easiest to follow. Where loops have the same
     bounds already, the message names the conditions that decide whether a stage is handed over, such as `if i >= 3:` in one role and
     `if i + 3 < n:` in the other beside loops of unknown length. To hand all stages over, and leave out what is done with them, is easier
-    to follow. Known to be too hard are
-    ranges of stream-K, whose tiles begin at `i // steps`.
+    to follow. A condition that a loop has just asked, `if lo <= hi:` at the begin of `while lo <= hi:`, is best not asked again: a value
+    that is kept for it from turn to turn is not understood.
+
+    Bounds may be in other words in each role where one of the ways applies that docs/proof.md lists: loops inside each other and one over
+    their product, walks over tiles in steps of the grid, ranges of stream-K taken apart by `u // steps`, counters that go round, shares
+    of K blocks. Known to be too hard are products of sizes and of numbers in memory that only one role has, and a loop in pieces of
+    another length beside one in steps, `for c in range(0, K, 256):` around `for k in range(c, min(c + 256, K), 64):`.
 
     Where the roles wait for ever only if memory holds certain numbers, the message says which, as in "when B = 1, counts[0] = 64". Either
     memory never holds such numbers, which pipec cannot know, or this is the mistake.

@@ -350,8 +350,15 @@ class Walk(StateTable):
         if isinstance(value, Peek):
             return self._peeked(block, value, env, trail)
         if not isinstance(value, (Compare, Both, Either)):  # includes numbers used as predicates, which are not supported
-            raise Unreadable(block.branch.line, "what decides this branch is not understood")
+            raise Unreadable(block.branch.line, self._not_understood(block.branch.predicate))
         return None
+
+    def _not_understood(self, predicate: str) -> str:
+        made = [one for one in self.flow.kernel.code if one.operands[:1] == (predicate,)]
+        if len(made) == 1 and made[0].opcode == "not.pred":
+            made = [one for one in self.flow.kernel.code if one.operands[:1] == made[0].operands[1:2]]
+        where = "is computed in several places, as in the turn before, and" if len(made) > 1 else "is"
+        return f"what decides this branch {where} not understood"
 
     def _peeked(self, block: Block, peek: Peek, env: Env, trail: Trail) -> int:
         """A branch on the result of a peek: takes the way of an incomplete barrier, if it leads to the wait for that same use and then
