@@ -29,6 +29,7 @@ from pipec.verify.reader.processes.tensor_memory import check_loops, check_tenso
 from pipec.verify.reader.processes.tidy import tidied
 from pipec.verify.reader.processes.together import check_together
 from pipec.verify.reader.processes.turns import walks
+from pipec.verify.reader.processes.unbounded import unbounded
 from pipec.verify.reader.processes.walk import TooManyStates, Walk
 from pipec.verify.reader.text.interface import (
     LARGEST_SIZE,
@@ -70,16 +71,21 @@ def read(
     near: bool = False,
     branches: bool = False,
     fitting: bool = False,
+    wraps: frozenset[str] = frozenset(),
     stated: int | None = None,
 ) -> Network:
     """The network of an entry of the text (the only one, if no name is given). Raises only Unreadable.
 
     `limit`: of arithmetic.LIMITS, or WHOLE, beyond which forms are folded; `as_read`, `near`: see Arithmetic. Each choice gives a sound
     model of the text. `branches`: with those around others that decide nothing but how much code is executed. `fitting`: under the
-    assumption that arithmetic on loaded numbers does not wrap around (processes/fitting.py). `stated`: how many of the conditions of
+    assumption that arithmetic on loaded numbers does not wrap around (processes/fitting.py). `wraps`: registers that are not required
+    to fit, see Arithmetic. `stated`: how many of the conditions of
     launches tell the least values of sizes and scalars; all, where it is not given.
     """
-    return reading_of(ptx, kernel, limit, as_read=as_read, near=near, branches=branches, fitting=fitting, stated=stated).network
+    made = reading_of(
+        ptx, kernel, limit, as_read=as_read, near=near, branches=branches, fitting=fitting, wraps=wraps, stated=stated
+    )
+    return made.network
 
 
 def reading_of(
@@ -91,10 +97,13 @@ def reading_of(
     near: bool = False,
     branches: bool = False,
     fitting: bool = False,
+    wraps: frozenset[str] = frozenset(),
     stated: int | None = None,
 ) -> "Reading":
     """The same, with the state for re-reading the text cheaply when launches satisfy further conditions."""
-    made = partial(Reading, ptx, kernel, limit, as_read=as_read, near=near, branches=branches, fitting=fitting, stated=stated)
+    made = partial(
+        Reading, ptx, kernel, limit, as_read=as_read, near=near, branches=branches, fitting=fitting, wraps=wraps, stated=stated
+    )
     try:
         if not fitting or branches:
             return made()
@@ -114,9 +123,9 @@ def reading_of(
 
 def readings_of(ptx: str, kernel: str | None = None, *, stated: int | None = None) -> Iterator["Reading"]:
     """Readings with successive limits, as long as that makes a difference, and behind the first one that for launches of few blocks and
-    tiles, that with whole numbers from which loops go on, those for loaded numbers that are added up and fit, and that with loaded
-    numbers whole; then with machine interpretation of numbers, and last for loaded numbers that fit; if these make one. `stated`: see
-    `read`."""
+    tiles, that with whole numbers from which loops go on, that with counters that may come round, those for loaded numbers that are added
+    up and fit, and that with loaded numbers whole; then with machine interpretation of numbers, and last for loaded numbers that fit;
+    if these make one. `stated`: see `read`."""
     read_so = partial(reading_of, ptx, kernel, stated=stated)
     first = read_so()
     yield first
@@ -125,6 +134,9 @@ def readings_of(ptx: str, kernel: str | None = None, *, stated: int | None = Non
         yield read_so(near=True)
     if not loads and first.arithmetic.widest > LIMITS[0] and leaps(first.network):
         yield read_so(WHOLE)
+    wraps = unbounded(first.network) if loads else frozenset()
+    if wraps:
+        yield read_so(wraps=wraps)
     if loads and adds_up(first.network):
         yield read_so(fitting=True)
         yield read_so(WHOLE, near=placed, fitting=True)
@@ -200,6 +212,7 @@ class Reading:
         near: bool = False,
         branches: bool = False,
         fitting: bool = False,
+        wraps: frozenset[str] = frozenset(),
         stated: int | None = None,
         deciding: Collection[int] | None = None,
     ) -> None:
@@ -219,6 +232,7 @@ class Reading:
             as_read=as_read,
             near=near,
             fitting=fitting,
+            wraps=wraps,
         )
         nothing = Barriers({}, (), ())
         pointers = frozenset(name for name, kind in self.kernel.parameters.items() if kind in ("u64", "b64", "s64"))
@@ -331,6 +345,7 @@ class Reading:
                 near=self.arithmetic.near,
                 branches=self.branches,
                 fitting=self.fitting,
+                wraps=self.arithmetic.wraps,
                 stated=self.stated,
             )
         return self._assembled(interface)

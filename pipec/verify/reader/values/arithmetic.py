@@ -69,7 +69,8 @@ class Arithmetic:
     `apart`: there was such a number. `loads`: there was a number that is loaded. `fitting`: what is made of loaded numbers and read with
     a sign is required to fit (processes/fitting.py), else it is the number that the machine reads. `near`: the place of a block in the
     grid is as small as sizes usually are, and so are products of sizes that something is taken from, or else it is for the launch;
-    `placed`: that makes a difference. `signed`: by forms of 32 bits the signed numbers that were read of them, in their type. `ends`: by
+    `placed`: that makes a difference. `wraps`: registers of which what is made is the number that the machine reads, however it is read
+    (processes/unbounded.py). `signed`: by forms of 32 bits the signed numbers that were read of them, in their type. `ends`: by
     where portions of blocks begin, where they end, which is in that type (see portions.py).
     """
 
@@ -82,8 +83,9 @@ class Arithmetic:
         as_read: bool = False,
         near: bool = False,
         fitting: bool = False,
+        wraps: frozenset[str] = frozenset(),
     ) -> None:
-        self.ranges, self.checked = ranges, checked
+        self.ranges, self.checked, self.wraps = ranges, checked, wraps
         self.fitting, self.near, self.placed = fitting, near, False
         self.limit, self.as_read = LIMITS[0] if limit is None else limit, as_read
         self.widest, self.apart, self.loads = 0, False, False
@@ -330,7 +332,7 @@ class Arithmetic:
         whole = _without_turns(form, high - low + 1)
         if whole != form:
             return self._within(whole, low, high, otherwise, compared, fitting=fitting)
-        counted = fitting or (has_counter(form) if compared else of_places(form)) or is_row(form)
+        counted = fitting or not self._may_wrap(form) and ((has_counter(form) if compared else of_places(form)) or is_row(form))
         if not counted and not self._usually(form, low, high):
             number = self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
             if otherwise == "s32":
@@ -346,6 +348,10 @@ class Arithmetic:
         if most > high:
             self._require(form, high, -1)
         return form
+
+    def _may_wrap(self, form: Linear) -> bool:
+        """Whether it is made of a register that may have come round."""
+        return bool(self.wraps) and not self.wraps.isdisjoint(one.name for one in symbols_of(form))
 
     def _require(self, form: Linear, end: int, sign: int) -> None:
         """That the form is at least `end` for sign 1, at most that for -1. Of the smaller or larger one of two numbers, of one that is
