@@ -77,7 +77,8 @@ def orders(network: Network) -> list[tuple[int, ...]]:
     return [first, first[::-1]]
 
 
-_ANY = atom(Symbol("register"))
+ANY = Symbol("register")  # of which it is not known what it begins with
+_ANY = atom(ANY)
 
 
 def questions(network: Network) -> dict[Place, Formula]:

@@ -6,6 +6,7 @@ from typing import Any
 from pipec.protocol.effort import Effort, Spent
 from pipec.protocol.program.program import Program
 from pipec.protocol.program.simplify import simplified
+from pipec.protocol.program.structure import ANY, Beginnings
 from pipec.protocol.schedules.schedule import Pairs, Schedule
 from pipec.protocol.search.attempts import Attempt
 from pipec.protocol.search.automaton import Search
@@ -13,8 +14,9 @@ from pipec.protocol.search.undecided import TOO_LONG, Undecided
 from pipec.verify.checker.certificate import Case
 from pipec.verify.logic import System
 from pipec.verify.network import Action, Network, Test, edges_of
-from pipec.verify.terms import Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, forms_of, negate, symbols_in
+from pipec.verify.terms import Both, Choose, Compare, Either, Floor, Formula, Linear, Symbol, add, forms_of, negate, symbols_in
 
+_TURNS = 2  # of a counter, at which it is asked for what tests of it ask
 _ROOM = 3  # factor on the number of situations
 
 
@@ -109,7 +111,7 @@ class Splitter:
         """The next condition to split on, if any: which operand a choice has, as this removes choices from the network; else one related
         to the question at which the search failed. `small`: also small numbers, one by one."""
         if self.cuts is None:
-            self.cuts = self._choices(), self._tests(), self._small()
+            self.cuts = self._choices(), self._tests(), [*self._small(), *self._first_turns()]
         choices, tests, few = self.cuts
         # Of many sizes only some affect the question; splitting on others would double the work for nothing.
         asked = symbols_in(why.asked) if why.asked is not None else frozenset[Symbol]()
@@ -150,6 +152,17 @@ class Splitter:
             one for part in self._tests() for one in (part, negate(part)) if isinstance(one, Compare) and one.relation == "ge"
         ]
         return [Compare("ge", Linear(one.form.constant - least, one.form.terms)) for least in (1, 2, 3) for one in sides]
+
+    def _first_turns(self) -> Iterator[Compare]:
+        """What tests of counters ask in the first turns: whether a guard lets any of them pass by."""
+        registers = self.program.registers
+        for process in self.program.network.processes:
+            beginnings = Beginnings(process, registers)
+            tests = [state.action.condition for state in process.states if isinstance(state.action, Test)]
+            for part in (part for test in tests for part in _comparisons(test) if symbols_in(part) & registers):
+                for asked in sorted(beginnings.first_asked(part)[1], key=repr):
+                    if isinstance(asked, Compare) and asked.relation == "ge" and symbols_in(asked).isdisjoint((*registers, ANY)):
+                        yield from (Compare("ge", add(asked.form, Linear(-turn))) for turn in range(_TURNS) if asked.form.terms)
 
 
 def _forms(action: Action) -> Iterator[Linear]:
