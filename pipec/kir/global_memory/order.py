@@ -285,11 +285,10 @@ class _Walk:
         return self._in_block.get(number, [])
 
 
-def hands_over(rows: tuple[RoleAccesses, ...], shared: Collection[tuple[Access, Access]] = ()) -> dict[str, tuple[bool, bool]]:
+def hands_over(rows: tuple[RoleAccesses, ...], known: Collection[Access] = ()) -> dict[str, tuple[bool, bool]]:
     """For roles whose accesses may conflict with those of another role: whether bulk stores must complete before the role hands anything
-    over, and whether it needs a proxy fence. `shared`: pairs of stores of two roles that are known to overlap."""
+    over, and whether it needs a proxy fence. `known`: accesses that are to be ordered whether or not their places show it."""
     found: dict[str, tuple[bool, bool]] = {}
-    known = {access for pair in shared for access in pair}
     for row in rows:
         others = [access for other in rows if other is not row for access in other.accesses]
         met = [one for one in row.accesses if one in known or any(may_meet(one, other) for other in others)]

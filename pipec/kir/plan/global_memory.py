@@ -4,16 +4,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, combinations_with_replacement, product
 
 from pipec.kir.global_memory.access_pairs import AccessPair, Answer, Use, all_apart
-from pipec.kir.global_memory.accesses import RoleAccesses, not_compared
+from pipec.kir.global_memory.accesses import Access, RoleAccesses, not_compared
 from pipec.kir.global_memory.order import Ordering, hands_over, order
 from pipec.kir.global_memory.overlaps import (
     Doubts,
     StoreOverlaps,
+    answers_of_blocks,
     stores_again,
     stores_again_where_sizes_differ,
 )
 from pipec.kir.ir import Kernel
+from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import GlobalOrder
+from pipec.sema import tree
 
 
 def plan_global(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[str, GlobalOrder]:
@@ -34,7 +37,8 @@ def plan_global(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[str, Glo
     if more.shared or any(more.own.values()):
         again = again.joined(more)
         orders = _orders(rows, again)
-    handed = hands_over(rows, again.shared)
+    stored_by_both = {access for pair in again.shared for access in pair}
+    handed = hands_over(rows, stored_by_both | _in_turns_of_others(kernel, rows))
     found: dict[str, GlobalOrder] = {}
     for name, own in orders.items():
         waits, fences = handed.get(name, (False, False))
@@ -43,6 +47,17 @@ def plan_global(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> dict[str, Glo
             own.before, own.at_end, own.waits, own.fences, name in handed, waits, fences, still, beside.get(name, {})
         )
     return found
+
+
+def _in_turns_of_others(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> frozenset[Access]:
+    """The accesses that turns of another role may order among blocks. Who passes a turn on completes what its own role has done; what
+    others have done by then is complete where they hand something over."""
+    taking = {role.name for role in kernel.roles if any(isinstance(one, tree.AwaitTurn) for one in operations(role))}
+    beside = [access for row in rows if taking - {row.role.name} for access in row.accesses]
+    if not beside:
+        return frozenset()
+    answers = answers_of_blocks(kernel, rows)
+    return frozenset(access for access in beside if answers[access.tensor] == "open")
 
 
 def _orders(rows: tuple[RoleAccesses, ...], again: StoreOverlaps) -> dict[str, Ordering]:
