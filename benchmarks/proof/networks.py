@@ -19,7 +19,7 @@ from pipec.driver import STAGES, Compilation, Options
 from pipec.source import Source
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.read import reading_of
-from pipec.verify.reader.values.arithmetic import LIMITS
+from pipec.verify.reader.values.interpretation import LIMITS, Interpretation
 
 RANDOM = 400
 
@@ -42,7 +42,7 @@ def texts() -> Iterator[tuple[str, str, str | None]]:
 def read_as(ptx: str, kernel: str | None, limit: int) -> str:
     """A digest of the network, and how large forms became; or why there is none."""
     try:
-        reading = reading_of(ptx, kernel, limit)
+        reading = reading_of(ptx, kernel, Interpretation(limit))
     except Unreadable as why:
         return str(why)
     return f"{sha256(repr(reading.network).encode()).hexdigest()[:16]} {reading.arithmetic.widest}"

@@ -16,13 +16,14 @@ from pipec.sim import SimulationError, parse
 from pipec.source import Source
 from pipec.verify.network import Network, Unreadable
 from pipec.verify.reader.read import read
+from pipec.verify.reader.values.interpretation import Interpretation
 
 
 def predict_ptx_file(options: argparse.Namespace) -> int:
     """PTX of any compiler whose barriers can be read. Raises Failure with what is missing."""
     source = read_input(options.file)
     try:
-        network = read(source.text, options.kernel, FORMS, branches=True)
+        network = read(source.text, options.kernel, Interpretation(FORMS, branches=True))
     except Unreadable as unreadable:
         what = f"its protocol cannot be read, since {unreadable.why}"
         raise not_predictable(options, source, options.kernel or source.name, what, unreadable.line) from None

@@ -28,9 +28,10 @@ from pipec.verify.checker.configuration import Refused
 from pipec.verify.network import Arrive, Network, Unreadable
 from pipec.verify.reader.processes.fitting import adds_up
 from pipec.verify.reader.processes.leaps import leaps
-from pipec.verify.reader.read import Reading, readings_of
+from pipec.verify.reader.read import Reading
+from pipec.verify.reader.readings import readings_of
 from pipec.verify.reader.text.interface import facts_of
-from pipec.verify.reader.values.arithmetic import LIMITS, WHOLE
+from pipec.verify.reader.values.interpretation import LIMITS, WHOLE
 from pipec.verify.terms import Compare, Formula, Symbol, symbols_in
 
 _BRIEF = 300_000  # steps
@@ -109,7 +110,7 @@ def judge(
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
             if reading.arithmetic.as_read and first is not None and not _may_wrap(before or first):
                 continue
-            if earlier.lacks_it_again and not (reading.arithmetic.as_read or reading.fitting):
+            if earlier.lacks_it_again and not (reading.arithmetic.as_read or reading.how.fitting):
                 continue  # the others fold up more or less of a number, which does not bound what is read from memory
             if reading not in looked_at and (found := _in_pieces(reading, sides, asked)) is not None:
                 return found
@@ -120,7 +121,7 @@ def judge(
             begun = steps_so_far()
             left = steps or max(_LEAST, BUDGETS["all proof steps"].limit - (begun - first_begun))
             left = left if most is None else min(left, most)
-            if not (steps or reading.fitting) and adds_up(reading.network):
+            if not (steps or reading.how.fitting) and adds_up(reading.network):
                 left = min(left, _BRIEF)
             effort = None if left >= BUDGETS["proof steps"].limit else Effort(combinations=left)
             found = proof or _judged(reading, sides, launches, earlier, effort, counting=not steps, any_conditions=reading.others)
@@ -158,12 +159,12 @@ def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) ->
     brief: list[Reading] = []
     for reading in readings:
         of = reading.arithmetic
-        if of.limit == LIMITS[0] and not (of.as_read or reading.fitting) and (of.loads or of.placed and not of.near):
+        if of.limit == LIMITS[0] and not (of.as_read or reading.how.fitting) and (of.loads or of.placed and not of.near):
             brief.append(reading)
             yield reading, _BRIEFEST if adds_up(reading.network) else _BRIEF
             continue
         yield reading, 0
-        if reading.fitting:
+        if reading.how.fitting:
             continue  # where these do not help, what is left of the earlier ones comes behind others
         for earlier in reversed(brief):
             if earlier not in ended:

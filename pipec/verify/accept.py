@@ -6,7 +6,7 @@ from pipec.verify.checker.configuration import Refused, need
 from pipec.verify.condition_text import conditions_words
 from pipec.verify.document import Proof
 from pipec.verify.network import Network
-from pipec.verify.reader.read import readings_as_stated
+from pipec.verify.reader.readings import readings_as_stated
 from pipec.verify.reader.text.interface import interface_of
 
 

@@ -11,7 +11,7 @@ from pipec.protocol.refuting.unfold import unfolded
 from pipec.sim import Options, launch
 from pipec.verify.network import Arrive, End, Network, Unreadable
 from pipec.verify.network import Test as Branch
-from pipec.verify.reader.read import readings_of
+from pipec.verify.reader.readings import readings_of
 
 COUNT = 5000
 _DECISIONS = 4

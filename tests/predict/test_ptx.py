@@ -16,6 +16,7 @@ from pipec.predict.ptx.timing import FORMS, PtxPrediction, Unclear, names_of, pa
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.statements import entries_of
+from pipec.verify.reader.values.interpretation import Interpretation
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -31,7 +32,7 @@ def predicted(
     clock: float | None = None,
 ) -> PtxPrediction:
     text = path.read_text(encoding="utf-8")
-    network = read(text, kernel, FORMS, branches=True)
+    network = read(text, kernel, Interpretation(FORMS, branches=True))
     names = names_of(network)
     given = {parameter: size for name, size in sizes.items() if (parameter := parameter_of(name, names, kernel)) is not None}
     return predict_ptx(network, text, BY_ARCH[arch], given, blocks, clock)
@@ -122,7 +123,7 @@ def test_every_ptx_has_a_time_or_a_reason(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     for kernel in entries_of(text):
         try:
-            network = read(text, kernel, FORMS, branches=True)
+            network = read(text, kernel, Interpretation(FORMS, branches=True))
             given = {name: 256 for name in names_of(network) if not name.startswith("%")}
             found = predict_ptx(network, text, BY_ARCH["sm_100a"], given, None, None)
         except (Unclear, Unreadable):
@@ -161,7 +162,7 @@ $end:
 
 def synchronous(loads: str, turns: int) -> PtxPrediction:
     text = SYNCHRONOUS.format(loads=loads)
-    network = read(text, "k", FORMS, branches=True)
+    network = read(text, "k", Interpretation(FORMS, branches=True))
     return predict_ptx(network, text, BY_ARCH["sm_90a"], {"k_n": turns}, 132, None)
 
 

@@ -119,7 +119,7 @@ INSIDE = {
         "explanation",
         "accept",
     ),
-    "verify.reader": ("text", "flow", "values", "processes", "read"),
+    "verify.reader": ("text", "flow", "values", "processes", "read", "readings"),
 }
 # The two halves of the checking of proofs know of each other nothing but the network.
 APART = {("verify.checker", "verify.reader")}

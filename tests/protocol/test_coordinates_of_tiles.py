@@ -7,6 +7,7 @@ from pipec.driver import Options, compile_source
 from pipec.source import Source
 from pipec.verify.network import Network, Unreadable, edges_of
 from pipec.verify.reader.read import read
+from pipec.verify.reader.values.interpretation import Interpretation
 from pipec.verify.terms import Formula
 
 KERNEL = """
@@ -89,13 +90,13 @@ def test_its_neighbour_is_not() -> None:
 
 def test_nothing_is_required_of_where_a_tile_lies() -> None:
     ptx = ptx_of(text_of(PLACES["columns outside"]))
-    assert not divided(read(ptx, fitting=True))
+    assert not divided(read(ptx, how=Interpretation(fitting=True)))
 
 
 def test_it_is_where_that_decides_something() -> None:
     more = ("for k in range(min(r, 3)):", "    with p.consume() as s:", "        total = total + cast[f32](s.a)", STORE)
     text = text_of(PLACES["columns outside"], f"\n{' ' * 16}".join(more))
-    assert divided(read(ptx_of(text), fitting=True))
+    assert divided(read(ptx_of(text), how=Interpretation(fitting=True)))
 
 
 def test_threads_that_part_there_are_not_taken_for_together() -> None:
@@ -106,4 +107,4 @@ def test_threads_that_part_there_are_not_taken_for_together() -> None:
     words = lines[test].replace(",", " ").split()
     parted = [f"\tadd.s32 {words[2]}, {words[2]}, %tid.x;", f"\tsetp.ge.s32 {words[1]}, {words[2]}, %tid.x;"]
     with pytest.raises(Unreadable):
-        read("\n".join([*lines[:test], *parted, *lines[test + 1 :]]), fitting=True)
+        read("\n".join([*lines[:test], *parted, *lines[test + 1 :]]), how=Interpretation(fitting=True))

@@ -13,7 +13,7 @@ from pipec.record import replace
 from pipec.runtime import LaunchOptions, launch
 from pipec.sim import Options as Simulation
 from pipec.source import Source
-from pipec.verify.reader.read import readings_of
+from pipec.verify.reader.readings import readings_of
 from pipec.verify.terms import Apply, Choose, Compare, Floor, Linear, Symbol, add, atom, choose, floor, symbols_in
 
 RING = """kernel k(x: tensor[f32, M, 32], y: tensor[f32, M, 32], ix: tensor[i32, 4], n: i32):

@@ -7,8 +7,8 @@ import pytest
 from pipec.driver import Options, compile_source
 from pipec.source import Source
 from pipec.verify.accept import accept
-from pipec.verify.reader.read import readings_as_stated
-from pipec.verify.reader.values.arithmetic import LIMITS
+from pipec.verify.reader.readings import readings_as_stated
+from pipec.verify.reader.values.interpretation import LIMITS
 
 TEXT = """
 kernel k(x: tensor[f32, M, N], y: tensor[f32, K], lengths: tensor[i32, S], B: i32, H: i32, unread: i32):
@@ -91,5 +91,5 @@ def test_a_text_is_also_read_as_if_conditions_told_no_sign() -> None:
     """A proof may add the condition that does, to a text in which the reader did not know it."""
     _, ptx, _ = said(*RIGHT["a range and a count"])
     plain = [one for one in readings_as_stated(ptx, "k") if one.arithmetic.limit == LIMITS[0]]
-    assert [one.stated for one in plain] == [len(plain[0].interface.conditions), 0]
+    assert [one.how.stated for one in plain] == [len(plain[0].interface.conditions), 0]
     assert plain[0].network.processes != plain[1].network.processes

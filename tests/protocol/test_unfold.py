@@ -7,6 +7,7 @@ from pipec.driver import Options, compile_source
 from pipec.protocol.refuting.unfold import unfolded
 from pipec.source import Source
 from pipec.verify.reader.read import Reading
+from pipec.verify.reader.values.interpretation import Interpretation
 from pipec.verify.terms import Apply, Compare, Linear, Symbol, atom
 
 PERSISTENT = (EXAMPLES / "gemm_persistent.pipe").read_text(encoding="utf-8")
@@ -34,7 +35,7 @@ def test_faults_of_persistent_kernels_are_found_with_sizes(fault: str) -> None:
 
 
 def test_nothing_stays_folded_that_a_reader_has_named() -> None:
-    reading = Reading((EXAMPLES.parent / "tests" / "golden" / "gemm_grouped.ptx").read_text(), "gemm_grouped", 24)
+    reading = Reading((EXAMPLES.parent / "tests" / "golden" / "gemm_grouped.ptx").read_text(), "gemm_grouped", Interpretation(24))
     before, after = str(reading.network), str(unfolded(reading.network, reading.arithmetic.folds))
     names = [name for name in reading.arithmetic.folds if name in before]
     assert names and not any(name in after for name in names)

@@ -12,7 +12,8 @@ from verify.interpret import holds, value
 from verify.test_arithmetic import _folded, _folded_condition
 
 from pipec.verify.reader.text.operations import number_of, operation, wrapped
-from pipec.verify.reader.values.arithmetic import WHOLE, Arithmetic
+from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.reader.values.interpretation import WHOLE, Interpretation
 from pipec.verify.reader.values.values import Value
 from pipec.verify.terms import Both, Compare, Either, Linear, Symbol, atom, is_quotient, is_remainder
 
@@ -26,10 +27,10 @@ EDGES = [*range(-8, 9), *(sign * 2**bits + near for sign in (1, -1) for bits in 
 #: Ways of reading, and which symbols a launch can ask more of.
 READINGS: tuple[dict[str, Any], ...] = (
     {},
-    {"as_read": True},
-    {"near": True},
-    {"limit": WHOLE},
-    {"checked": frozenset({"x", "y", "d"}), "near": True},
+    {"how": Interpretation(as_read=True)},
+    {"how": Interpretation(near=True)},
+    {"how": Interpretation(WHOLE)},
+    {"checked": frozenset({"x", "y", "d"}), "how": Interpretation(near=True)},
 )
 Known = tuple[Value, int, int]  # what the reader knows, the machine's number, its width
 

@@ -15,8 +15,9 @@ from pipec.verify.accept import accept
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.document import Proof
-from pipec.verify.reader.read import Reading, read, readings_of
-from pipec.verify.reader.values.arithmetic import LIMITS
+from pipec.verify.reader.read import Reading, read
+from pipec.verify.reader.readings import readings_of
+from pipec.verify.reader.values.interpretation import LIMITS, Interpretation
 from pipec.verify.terms import Compare, Symbol, atom
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -48,7 +49,7 @@ def test_another_limit_is_read_only_where_it_makes_a_difference() -> None:
     ptx, _ = compiled(*DIVIDED)
     first, *others = readings_of(ptx)
     assert [one.arithmetic.limit for one in (first, *others)] == [*LIMITS]
-    assert [one.network for one in others] == [read(ptx, None, limit) for limit in LIMITS[1:]]
+    assert [one.network for one in others] == [read(ptx, None, Interpretation(limit)) for limit in LIMITS[1:]]
     assert all(one.network != first.network for one in others)
     small, _ = compiled("elementwise", {})
     assert len([*readings_of(small)]) == 1
@@ -106,5 +107,5 @@ kernel k(a: tensor[f32, H, KEPT], d: tensor[f32, H, KEPT]):
 def test_a_bound_that_is_just_small_enough_can_be_compared(limit: int) -> None:
     """The quotient of two sizes is no larger than a limit, but its comparison with a counter is: folded up, that says nothing of both."""
     state = compile_source(Source("k.pipe", QUOTIENT), Options())
-    network = read(state.ptx or "", None, limit)
+    network = read(state.ptx or "", None, Interpretation(limit))
     check(network, prove(network))

@@ -11,6 +11,7 @@ from verify.test_idioms import RANGES, Known, Machine, Unlike
 from pipec.protocol.forms.rewriting import Rewriting
 from pipec.verify.reader.text.operations import number_of, operation, wrapped
 from pipec.verify.reader.values.arithmetic import Arithmetic
+from pipec.verify.reader.values.interpretation import LIMITS, Interpretation
 from pipec.verify.terms import Apply, Atom, Both, Compare, Either, Linear, Symbol, atom
 
 CONSTANT = 6  # blocks of a grid that is a number
@@ -26,7 +27,7 @@ class Dealing(Machine):
         self.at["%nctaid.x"] = draw.choice((1, 2, 3, CONSTANT, 132, min(self.at["%nctaid.x"], LARGEST)))
         self.at["%ctaid.x"] = draw.randrange(min(self.at["%nctaid.x"], CONSTANT if few else 1 << 31))
         ranges = RANGES | {"%nctaid.x": (1, LARGEST), "%ctaid.x": (0, (CONSTANT if few else LARGEST) - 1)}
-        self.reader = Arithmetic(ranges, limit=draw.choice((None, 24, 240)))
+        self.reader = Arithmetic(ranges, how=Interpretation(draw.choice((LIMITS[0], 24, 240))))
         self.known = [(atom(Symbol(name)), number, 32) for name, number in self.at.items() if name in ("x", "z", "y")]
         self.place: Known = (atom(Symbol("%ctaid.x")), self.at["%ctaid.x"], 32)
         # (A number that is one too small is not how many blocks there are.)

@@ -12,11 +12,11 @@ from pipec.driver import compile_source
 from pipec.protocol.prove import prove
 from pipec.source import Source
 from pipec.verify.checker.check import check
-from pipec.verify.reader.flow.slice import Flow
 from pipec.verify.reader.processes import walk
+from pipec.verify.reader.processes.classes import Classes
 from pipec.verify.reader.processes.ring_liveness import Used
 from pipec.verify.reader.processes.states import Node
-from pipec.verify.reader.read import Reading, read
+from pipec.verify.reader.read import read
 
 _HEAD = "kernel k(n: i32, x: tensor[f32, M, N]):\n    grid(1)\n"
 _MORE = 1.35  # than in proportion: sets and sorted lists grow with what is in them
@@ -134,17 +134,17 @@ def test_what_is_said_of_uses_decides_nothing(wrong: bool, monkeypatch: pytest.M
     ptx = compile_source(Source("k.pipe", text), until="emit").ptx
     assert ptx is not None
     monkeypatch.setattr(walk, "MANY_STATES", 0)
-    used, asked = Reading._used, []
+    used, asked = Classes._used, []
 
-    def said(self: Reading, flow: Flow, *arguments: Any) -> Used:
-        found = used(self, flow, *arguments)
+    def said(self: Classes, *arguments: Any) -> Used:
+        found = used(self, *arguments)
         asked.append(found)
         return dict.fromkeys(found, frozenset([0])) if wrong else found
 
     with monkeypatch.context() as patched:
-        patched.setattr(Reading, "_used", lambda *arguments: {})
+        patched.setattr(Classes, "_used", lambda *arguments: {})
         plain = read(ptx)
-    monkeypatch.setattr(Reading, "_used", said)
+    monkeypatch.setattr(Classes, "_used", said)
     network = read(ptx)
     check(network, prove(network))
     assert any(asked) and len(network.processes) == len(plain.processes)

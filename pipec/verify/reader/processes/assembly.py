@@ -3,38 +3,18 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from pipec.record import mutable, replace
+from pipec.record import replace
 from pipec.verify.network import Action, Arrive, Assumption, Edge, End, Network, Process, Ring, State, Test, Unreadable, Use, Wait
 from pipec.verify.reader.flow.graph import EXIT
+from pipec.verify.reader.processes.classes import Cta, ThreadClass
 from pipec.verify.reader.processes.clusters import check_alternates
 from pipec.verify.reader.processes.leaving import leaves
 from pipec.verify.reader.processes.shares import blocks_at_most, ends_of_portions, multiplied_places
 from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed
-from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.text.interface import Interface
-from pipec.verify.reader.values.machine import Machine
 from pipec.verify.reader.values.surroundings import RingAction
 from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom, symbols_in, symbols_of
-
-
-@mutable
-class ThreadClass:
-    """Threads with the same behaviour, and their automaton."""
-
-    threads: tuple[int, ...]
-    machine: Machine
-    walk: Walk
-
-
-@mutable
-class Cta:
-    """The classes of one CTA of the cluster, and the arrival counts of its mbarrier rings."""
-
-    rank: int
-    classes: list[ThreadClass]
-    counts: tuple[int, ...]
-
 
 # A process of one CTA; the `targets` of its arrivals are (rank of the barrier, how often).
 _Draft = Process

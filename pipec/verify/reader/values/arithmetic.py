@@ -10,6 +10,7 @@ from pipec.verify.reader.text.operations import Operation, number_of, widths_of,
 from pipec.verify.reader.values.compared import compared
 from pipec.verify.reader.values.extremes import counted_in, undivided
 from pipec.verify.reader.values.forms import FORMS, Folds, as_formula, as_linear
+from pipec.verify.reader.values.interpretation import FIRST, LIMITS, WHOLE, Interpretation
 from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.parts import PLACES, exact, has_counter, has_loaded, is_row, loaded_in, of_places, size_of
 from pipec.verify.reader.values.portions import portion, whole_share
@@ -44,11 +45,6 @@ from pipec.verify.terms import (
     symbols_of,
 )
 
-# Parts of a form beyond which it is folded up. Whatever the limit, some condition is told of a form that is just smaller and a bound of one
-# that is just larger, and then neither says anything of the other. What is not decided with one limit is therefore read with the next.
-# With the last one, what was folded counts as one part of larger forms: bounds that are read from memory stay apart.
-LIMITS = (72, 24, 23)
-WHOLE = 240  # with room for all that is made of a number that is loaded
 _SOURCE = (1 << 31) - 1  # the largest `i32`
 _NARROW = [f"{sign}{bits}" for bits in range(1, 32) for sign in "us"]  # types of numbers that are folded up, the narrowest first
 _COMPARED = 4  # parts that a comparison has beside the numbers
@@ -61,33 +57,19 @@ _SYMBOL = re.compile(r"Symbol\(name='([^']*)'\)")
 class Arithmetic:
     """Instructions on values. Results are remembered, so that the same computation in several roles is made once.
 
-    `ranges`: of symbols, inclusive; what is not named there may be anything. `checked`: symbols of which a launch can ask more. `limit`:
-    one of LIMITS, or WHOLE; `widest`: how many parts the largest form had that was met, counted a little further than the limit. `folds`:
-    by the names of forms and conditions that were folded up what they were of the symbols that they are a function of now. Runs at given
-    sizes compute with these, and portions of blocks are recognised in them. `as_read`: what is made of a counter and read without a sign,
-    or in part, is the number that the machine reads; else it is required that this is the same number, which tells more of the counter.
-    `apart`: there was such a number. `loads`: there was a number that is loaded. `fitting`: what is made of loaded numbers and read with
-    a sign is required to fit (processes/fitting.py), else it is the number that the machine reads. `near`: the place of a block in the
-    grid is as small as sizes usually are, and so are products of sizes that something is taken from, or else it is for the launch;
-    `placed`: that makes a difference. `wraps`: registers of which what is made is the number that the machine reads, however it is read
-    (processes/unbounded.py). `signed`: by forms of 32 bits the signed numbers that were read of them, in their type. `ends`: by
-    where portions of blocks begin, where they end, which is in that type (see portions.py).
+    `ranges`: of symbols, inclusive; what is not named there may be anything. `checked`: symbols of which a launch can ask more. `widest`:
+    how many parts the largest form had that was met, counted a little further than the limit. `folds`: by the names of forms and
+    conditions that were folded up what they were of the symbols that they are a function of now. Runs at given sizes compute with these,
+    and portions of blocks are recognised in them. `apart`: there was a number of which `as_read` tells something else. `loads`: there was
+    a number that is loaded. `placed`: `near` makes a difference. `signed`: by forms of 32 bits the signed numbers that were read of them,
+    in their type. `ends`: by where portions of blocks begin, where they end, which is in that type (see portions.py).
     """
 
     def __init__(
-        self,
-        ranges: dict[str, tuple[int, int]],
-        checked: frozenset[str] = frozenset(),
-        limit: int | None = None,
-        *,
-        as_read: bool = False,
-        near: bool = False,
-        fitting: bool = False,
-        wraps: frozenset[str] = frozenset(),
+        self, ranges: dict[str, tuple[int, int]], checked: frozenset[str] = frozenset(), how: Interpretation = FIRST
     ) -> None:
-        self.ranges, self.checked, self.wraps = ranges, checked, wraps
-        self.fitting, self.near, self.placed = fitting, near, False
-        self.limit, self.as_read = LIMITS[0] if limit is None else limit, as_read
+        self.ranges, self.checked, self.placed = ranges, checked, False
+        self.limit, self.as_read, self.near, self.fitting, self.wraps = how.limit, how.as_read, how.near, how.fitting, how.wraps
         self.widest, self.apart, self.loads = 0, False, False
         self.folds: Folds = {}
         self.signed: dict[Linear, Linear] = {}
