@@ -13,6 +13,7 @@ from pipec.verify.reader.processes.shares import blocks_at_most, ends_of_portion
 from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.tidy import mentioned, reached_from, renamed
 from pipec.verify.reader.text.interface import Interface
+from pipec.verify.reader.values.parameters import in_ranges
 from pipec.verify.reader.values.surroundings import RingAction
 from pipec.verify.terms import TRUE, Compare, Formula, Linear, Symbol, add, atom, symbols_in, symbols_of
 
@@ -248,13 +249,9 @@ class Assembly:
         # A launch is then asked for few blocks, in terms of which it is known where each of them stands.
         names |= {f"%nctaid.{axis}" for axis in "xyz" if self.near and f"%ctaid.{axis}" in names}
         names.update(multiplied_places(self.interface, processes))
-        made: list[Formula] = [*self.conditions]
-        for name, (low, high) in self.ranges.items():  # in declaration order, independent of names
-            # Fewer facts make a smaller linear system for every later query.
-            if name not in names:
-                continue
-            form = atom(Symbol(name))
-            made += [Compare("ge", add(form, Linear(-low))), Compare("ge", add(Linear(high), form, -1))]
+        # In declaration order, independent of names. Fewer facts make a smaller linear system for every later query.
+        ranged = (Symbol(name) for name in self.ranges if name in names)
+        made: list[Formula] = [*self.conditions, *in_ranges(self.ranges, ranged)]
         for name in sorted(names):
             above = name.replace("%cta", "%ncta").replace("%cluster", "%ncluster")
             if above != name and above in names:

@@ -13,6 +13,7 @@ from pipec.verify.network import Unreadable
 from pipec.verify.reader.processes.states import Node, Transition
 from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.text.interface import facts_of
+from pipec.verify.reader.values.parameters import in_ranges
 from pipec.verify.reader.values.surroundings import Surroundings
 from pipec.verify.terms import Both, Compare, Formula, Linear, Symbol, add, atom, negate, substituted, symbols_in, symbols_of
 
@@ -105,7 +106,14 @@ class Course:
         before = [] if way.source is None else holding[way.source]
         symbols = {symbol for one in (*before, *way.when, *way.edge.requires) for symbol in symbols_in(one)}
         symbols |= {symbol for _, form in way.edge.values if form is not None for symbol in symbols_of(form)}
-        return System([*self.facts, *in_ranges(self.around, symbols), *before, *way.when])
+        return System(
+            [
+                *self.facts,
+                *in_ranges(self.around.arithmetic.ranges, sorted(symbols, key=lambda one: one.name)),
+                *before,
+                *way.when,
+            ]
+        )
 
     @staticmethod
     def _meaning(way: Way, places: Mapping[int, Place], before: Linear) -> dict[Symbol, Linear]:
@@ -188,11 +196,3 @@ def is_shared(around: Surroundings, symbol: Symbol, axes: str) -> bool:
     if symbol.name in around.kernel.parameters or symbol.name.startswith("%nctaid."):
         return True
     return symbol.name.startswith("%ctaid.") and symbol.name[-1] not in axes
-
-
-def in_ranges(around: Surroundings, symbols: Collection[Symbol]) -> Iterator[Formula]:
-    for symbol in sorted(symbols, key=lambda one: one.name):
-        if symbol.name in around.arithmetic.ranges:
-            low, high = around.arithmetic.ranges[symbol.name]
-            yield Compare("ge", add(atom(symbol), Linear(-low)))
-            yield Compare("ge", add(Linear(high), atom(symbol), -1))

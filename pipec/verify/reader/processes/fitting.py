@@ -10,6 +10,7 @@ from itertools import chain, islice
 from pipec.record import record, replace
 from pipec.verify.logic import System
 from pipec.verify.network import Assumption, Edge, End, Network, Process, State, Test, edges_of
+from pipec.verify.reader.values.parameters import in_ranges
 from pipec.verify.reader.values.parts import is_loaded, operands_in
 from pipec.verify.terms import (
     QUOTIENT,
@@ -129,8 +130,7 @@ class _Counted:
 
     def _is_shown(self, form: Linear) -> bool:
         """The same of remainders, and of what is chosen among several numbers."""
-        known = [row for one in symbols_of(form) if one.name in self.ranges for row in _between(one, *self.ranges[one.name])]
-        return System(known).entails(Compare("ge", form))
+        return System([*in_ranges(self.ranges, symbols_of(form))]).entails(Compare("ge", form))
 
     def _left(self, at: int, asked: tuple[Linear, ...], form: Linear, *, steps: bool) -> Linear | None:
         """What is left to show so that the form is not negative, of the numbers that the registers have in a state: the form itself, or of
@@ -163,10 +163,6 @@ class _Counted:
     def _stepping(self, form: Linear) -> frozenset[Symbol]:
         terms = _terms(form)
         return self.steps.get(terms, frozenset()) | self.steps.get(scale(terms, -1), frozenset())
-
-
-def _between(symbol: Symbol, least: int, most: int) -> tuple[Formula, Formula]:
-    return Compare("ge", add(Linear(-least), atom(symbol))), Compare("ge", add(Linear(most), atom(symbol), -1))
 
 
 def _registers(process: Process) -> frozenset[Symbol]:

@@ -9,13 +9,14 @@ from pipec.verify.logic import System
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.graph import EXIT, Graph
 from pipec.verify.reader.flow.slice import Flow
-from pipec.verify.reader.processes.courses import Course, Place, in_ranges, is_shared
+from pipec.verify.reader.processes.courses import Course, Place, is_shared
 from pipec.verify.reader.processes.states import Node
 from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.text.instructions import Instruction
 from pipec.verify.reader.text.opcodes import Kind
 from pipec.verify.reader.text.writes import Writes
 from pipec.verify.reader.values.machine import Machine
+from pipec.verify.reader.values.parameters import in_ranges
 from pipec.verify.reader.values.surroundings import RingAction, Surroundings, ThreadsDiffer
 from pipec.verify.terms import RANGES, Apply, Choose, Compare, Floor, Formula, Linear, Symbol, add, atom, scale, symbols_of
 
@@ -272,9 +273,10 @@ def _passes_on(around: Surroundings, turn: Linear, value: Linear, last: str) -> 
     """Whether the turn passed on is the next one whenever there is a next block. `last`: the axis along which the turn advances most."""
     blocks = Symbol(f"%nctaid.{last}")
     together = scale(atom(blocks), dict(turn.terms)[Symbol(f"%ctaid.{last}")])
-    facts = list(in_ranges(around, {*symbols_of(turn), *symbols_of(value), blocks}))
+    ranges = around.arithmetic.ranges
+    facts: list[Formula] = list(in_ranges(ranges, dict.fromkeys((*symbols_of(turn), *symbols_of(value), blocks))))
     extent = around.interface.launch["xyz".index(last)]
     if extent is not None:
-        facts += [Compare("eq", add(extent, atom(blocks), -1)), *in_ranges(around, symbols_of(extent))]
+        facts += [Compare("eq", add(extent, atom(blocks), -1)), *in_ranges(ranges, symbols_of(extent))]
     another = Compare("ge", add(add(together, turn, -1), Linear(-2)))
     return System([*facts, another]).entails(Compare("eq", add(value, add(turn, Linear(1)), -1)))

@@ -1,12 +1,12 @@
 """Between which numbers parameters and special registers lie: by the launcher, the hardware, and the conditions of launches."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pipec.record import replace
 from pipec.verify.reader.text.interface import LARGEST_SIZE, Interface, facts_of, signed_as_declared
 from pipec.verify.reader.text.statements import Kernel
 from pipec.verify.reader.values.parts import PLACES
-from pipec.verify.terms import RANGES, Compare, Linear, Symbol
+from pipec.verify.terms import RANGES, Compare, Linear, Symbol, add, atom
 
 Ranges = dict[str, tuple[int, int]]  # inclusive, by symbol
 
@@ -52,3 +52,12 @@ def ranges_stated(interface: Interface, kernel: Kernel, count: int | None) -> Ra
             case _:
                 pass
     return found
+
+
+def in_ranges(ranges: Mapping[str, tuple[int, int]], symbols: Iterable[Symbol]) -> Iterator[Compare]:
+    """That these symbols lie in their ranges; nothing of those without one."""
+    for symbol in symbols:
+        if symbol.name in ranges:
+            low, high = ranges[symbol.name]
+            yield Compare("ge", add(atom(symbol), Linear(-low)))
+            yield Compare("ge", add(Linear(high), atom(symbol), -1))
