@@ -168,14 +168,14 @@ def run_once(role: Role, kind: type[_Kind], *, elected: bool = False) -> Iterato
     exits = {number for number, targets in enumerate(ways) if not targets}
     for number, block in enumerate(role.blocks):
         found = [operation for operation in block.operations if isinstance(operation, kind)]
-        if found and not exits & _reached(ways, 0, without=number) - {number} and number not in _behind(ways, number):
+        if found and not exits & reached(ways, 0, without=number) - {number} and number not in _behind(ways, number):
             yield from found
 
 
 def in_every_turn(role: Role, loop: Loop, number: int) -> bool:
     """Whether every turn of the loop passes the block, which is in it."""
     ways = [successors(block.terminator) if at in loop.blocks else () for at, block in enumerate(role.blocks)]
-    return number == loop.header or not any(loop.header in ways[at] for at in _reached(ways, loop.header, without=number))
+    return number == loop.header or not any(loop.header in ways[at] for at in reached(ways, loop.header, without=number))
 
 
 def comes_to(role: Role, number: int) -> bool:
@@ -187,7 +187,7 @@ def comes_to(role: Role, number: int) -> bool:
         number = loop.header
     ways = [successors(block.terminator) for block in role.blocks]
     exits = {one for one, targets in enumerate(ways) if not targets}
-    return not exits & _reached(ways, 0, without=number) - {number}
+    return not exits & reached(ways, 0, without=number) - {number}
 
 
 def joins(role: Role, number: int) -> tuple[int, frozenset[int]] | None:
@@ -199,8 +199,8 @@ def joins(role: Role, number: int) -> tuple[int, frozenset[int]] | None:
     while ways[here] and here not in seen:
         seen.add(here)
         # Every path to the end passes the join.
-        here = next((one for one in ways[here] if one not in seen and _reached(ways, one) & exits), here)
-        between = set().union(*(_reached(ways, one, without=here) for one in ways[number]))
+        here = next((one for one in ways[here] if one not in seen and reached(ways, one) & exits), here)
+        between = set().union(*(reached(ways, one, without=here) for one in ways[number]))
         if here != number and not exits & between - {here}:
             return here, frozenset(between)
     return None
@@ -211,10 +211,10 @@ def _elected(terminator: Terminator) -> tuple[int, ...]:
 
 
 def _behind(ways: list[tuple[int, ...]], number: int) -> set[int]:
-    return set().union(*(_reached(ways, one) for one in ways[number]))
+    return set().union(*(reached(ways, one) for one in ways[number]))
 
 
-def _reached(ways: list[tuple[int, ...]], start: int, without: int | None = None) -> set[int]:
+def reached(ways: list[tuple[int, ...]], start: int, without: int | None = None) -> set[int]:
     """The blocks reachable from one, itself included, without passing `without`."""
     seen, stack = set[int](), [start]
     while stack:

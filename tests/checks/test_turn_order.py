@@ -81,3 +81,52 @@ def test_order_of_turns() -> None:
     assert not order.comes_before(first, frozenset({(P, 0), (Q, 0)})) and not order.comes_before(first, frozenset())
     assert not order.comes_before(frozenset({(P, 5)}), frozenset({(Q, 1)}))
     assert not TurnOrder(()).comes_before(first, frozenset({(Q, 1)}))
+
+
+BLOCKS = """
+kernel k(y: tensor[f32, 64, 64], c: tensor[i32, T], ns: tensor[i32, 4], n: i32):
+    grid(2, 1, 3)
+    role a(warps=1):
+        {before}
+        {around}
+            with semaphore(c[{counter}], block.z, {turns}):
+                if block.z == 0:
+                    store(y[0, 0], fill(1.0, f32, 64, 64), reduce="add")
+            {after}
+"""
+ALIKE = [
+    {"around": "for t in range(n):"},
+    {"around": "for t in range(block.x, n, grid.x):"},
+    {"around": "for t in range(load(ns[0])):"},
+    {"around": "if n > 3:", "counter": "block.x"},
+    {"before": "t = 0", "around": "while t < n:", "after": "t += 1"},
+]
+DIFFERENT = [
+    {"around": "for t in range(block.z, n):"},
+    {"around": "for t in range(load(ns[block.z])):"},
+    {"around": "if block.z < 2:", "counter": "0"},
+    {"around": "for t in range(n):", "counter": "t + block.z"},
+    {"before": "t = 0", "around": "while t < n:", "after": "t += 1 + block.z"},
+]
+
+
+@pytest.mark.parametrize(
+    ("parts", "turns", "counted"),
+    [
+        *((parts, turns, turns != 3) for parts in ALIKE for turns in (2, 3, 4)),
+        *((parts, turns, False) for parts in DIFFERENT for turns in (2, 4)),
+    ],
+)
+def test_as_many_turns_as_blocks_in_loops_and_under_conditions(parts: dict[str, str], turns: int, *, counted: bool) -> None:
+    """Where blocks do not go the same ways, how many take a turn has nothing to do with the grid."""
+    text = BLOCKS.format(**{"before": "pass", "counter": "t", "after": "pass", "turns": turns} | parts)
+    state = compile_source(Source("k.pipe", text), Options("sm_100a", allow_undecided=True), until="limits")
+    assert ("E0613" in {one.code for one in state.diagnostics}) is counted
+
+
+def test_a_number_of_turns_that_differs_between_launches_is_assumed_to_be_that_of_the_blocks() -> None:
+    text = BLOCKS.format(before="pass", around="for t in range(n):", counter="t", turns="max(n, 3)", after="pass").replace(
+        "grid(2, 1, 3)", "grid(1, 1, 3)"
+    )
+    findings = compile_source(Source("k.pipe", text), Options("sm_100a", allow_undecided=True)).findings["k"]
+    assert any("is zero again at the end" in one for one in findings.assumed)

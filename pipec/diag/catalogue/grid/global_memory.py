@@ -66,9 +66,10 @@ class CounterOutside(Message):
 
 
 class TurnsOfGrid(Message):
-    """`with semaphore(counter[...], block.z, turns):` is taken by every block along z, so there are as many turns as the grid has
-    blocks along z (for `block.z * 4 + block.y`, as along y and z together). With fewer turns, blocks beyond the last one wait for a
-    number that the counter never reaches; with more, the counter is not 0 again at the end, and the next launch waits for ever."""
+    """`with semaphore(counter[...], block.z, turns):` is taken by every block along z, in a loop by all of them equally often, so there
+    are as many turns as the grid has blocks along z (for `block.z * 4 + block.y`, as along y and z together). With fewer turns, blocks
+    beyond the last one wait for a number that the counter never reaches; with more, the counter is not 0 again at the end, and the next
+    launch waits for ever."""
 
     code = "E0613"
     title = "{blocks} blocks along {axes} take {turns} turns"
