@@ -1,4 +1,4 @@
-"""Every example compiled with a watchdog and with time stamps: proved as without, and under the same conditions of its launches.
+"""Examples compiled with a watchdog and with time stamps: proved as without, and under the same conditions of its launches.
 
 The proof is about the text without either, whose kernels have fewer parameters.
 """
@@ -13,6 +13,7 @@ OPTIONS = {"watchdog": Options(watchdog=2.0), "timestamps": Options(timestamps=T
 NAMES = [path.stem for path in sorted(EXAMPLES.glob("*.pipe"))]
 
 
+@pytest.mark.sample(0.3, of="option")
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_proved_as_without(name: str, option: str) -> None:

@@ -26,6 +26,7 @@ ALL = [
 KNOWN = [("gemm_sm90_pingpong", "GROUP", -4), ("gemm_sm90_bias_gelu", "GROUP", -1), ("copy_tma", "BLOCKS", -4)]
 
 
+@pytest.mark.sample(0.3, of="example")
 @pytest.mark.parametrize(("example", "name", "value"), ALL)
 def test_it_is_refused_or_right(example: str, name: str, value: int) -> None:
     source = Source(f"{example}.pipe", (EXAMPLES / f"{example}.pipe").read_text(encoding="utf-8"))

@@ -2,22 +2,16 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
-from unittest.mock import patch
 
 import numpy as np
+from effort import given_up_soon
 
 from pipec.driver import Compilation, Options, compile_source
-from pipec.protocol import judge as judging
-from pipec.protocol.effort import Effort
-from pipec.protocol.prove import prove
 from pipec.runtime import ArgumentError, LaunchOptions, launch
 from pipec.sim import Options as Simulation
 from pipec.sim import SimulationError
 from pipec.source import Source
-
-_SOON = Effort(visits=400, runs=100)
 
 
 class Program(Protocol):
@@ -70,5 +64,5 @@ def tried(program: Program, arch: str, sizes: Iterable[Any], seed: int, *, watch
 
 def _compiled(program: Program, options: Options) -> Compilation:
     """Proofs that are not found soon are given up: what is not accepted does not run."""
-    with patch.object(judging, "prove", partial(prove, effort=_SOON)):
+    with given_up_soon(refuting=False):
         return compile_source(Source("k.pipe", program.source), options)

@@ -2,18 +2,14 @@
 it to its end at several timings, and never finds lanes missing at an `.aligned` instruction."""
 
 import random
-from functools import partial
-from unittest.mock import patch
 
+from effort import given_up_soon
 from fuzz.ptx_judge import CHECKS
 
 from pipec.protocol import judge as judging
-from pipec.protocol.effort import Effort
-from pipec.protocol.prove import prove
 from pipec.sim import Options, SimulationError, launch
 
 COUNT = 3000
-_SOON = Effort(visits=100, runs=20)
 _TIMINGS = (("order", 0), ("late", 0), ("random", 1), ("random", 2))
 _PARTS = (
     "setp.lt.u32 %p3, %r0, 16;",
@@ -97,7 +93,7 @@ def text(draw: random.Random) -> str:
 
 def attempt(draw: random.Random) -> str | None:
     ptx = text(draw)
-    with patch.object(judging, "prove", partial(prove, effort=_SOON)):
+    with given_up_soon(refuting=False):
         found = judging.judge(ptx, "k")
     if found.certificate is None:
         return ptx if "the reader failed" in found.why else None

@@ -3,20 +3,16 @@ they are proved to ask the same, they do for all bits that the parameter may hav
 
 import json
 import random
-from functools import partial
-from unittest.mock import patch
 
 import numpy as np
+from effort import given_up_soon
 from verify.interpret import holds
 
 from pipec.protocol import judge as judging
-from pipec.protocol.effort import Effort
-from pipec.protocol.prove import prove
 from pipec.sim import Options, SimulationError, launch
 from pipec.verify.reader.text.interface import signed_as_declared
 
 COUNT = 5000
-_SOON = Effort(visits=60, runs=10)
 _REGISTERS = {16: "%rs", 32: "%r", 64: "%rd"}
 _KERNEL = """.version 8.7
 .target sm_100a
@@ -59,7 +55,7 @@ def attempt(draw: random.Random) -> str | None:
     number = draw.choice((0, 1, 5, -1, (1 << bits - 1) - 1, 1 << bits - 1, (1 << bits) - 1))
     sides = ["\n".join(_way(draw, bits, first, asked, number)) for first in (10, 20)]
     ptx = _KERNEL.format(line=_described(dtype, bits), declared=declared, waits=sides[0], arrives=sides[1])
-    with patch.object(judging, "prove", partial(prove, effort=_SOON)):
+    with given_up_soon(refuting=False):
         found = judging.judge(ptx, "k")
     if found.certificate is None:
         return ptx if "the reader failed" in found.why else None

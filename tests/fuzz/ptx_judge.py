@@ -7,20 +7,18 @@ sizes at which nothing goes wrong. Data is not part of the proof: races are not 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from unittest.mock import patch
 
 import numpy as np
+from effort import given_up_soon
 from fuzz.ptx_kernels import SHARED_BYTES, SIZES
 from verify.interpret import holds
 
 from pipec.protocol import judge as judging
-from pipec.protocol.effort import Effort
 from pipec.protocol.forms.everywhere import askable_formula
 from pipec.protocol.forms.sample import Numbers
 from pipec.protocol.judge import Judgement
-from pipec.protocol.prove import prove
 from pipec.protocol.refuting import refute as refuting
 from pipec.protocol.refuting.tried import Launches, small_sizes
 from pipec.sim import Options, SimulationError, launch
@@ -41,7 +39,7 @@ _NAMED = {"loops": "step_limit", "given up": "mbarrier.inval"}  # what goes wron
 _COUNTS_AROUND = re.compile(
     r"^(L\d+):\s*(?:add|sub)\.[us]32 (%r\d+), \2, -?1;\s*setp\.ne\.[us]32 (%p\d+), \2, [^;]+;\s*@\3 bra \1;", re.MULTILINE
 )
-_SOON, _RUNS = Effort(visits=100, runs=60), 25
+_RUNS = 25
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def _waits_for_the_exited(found: Judgement) -> bool:
 def _said(ptx: str) -> Judgement:
     """Proofs that are not found soon are given up: what is not proved contradicts nothing. Nor are conditions asked that no launcher can
     check, as of a number that the reader has folded up."""
-    with patch.object(judging, "prove", partial(prove, effort=_SOON)), patch.object(refuting, "small_sizes", _few_sizes):
+    with given_up_soon(), patch.object(refuting, "small_sizes", _few_sizes):
         return judging.judge(ptx, "k", asked=_askable)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from effort import reached
 from fuzz.fuzz_scaled import attempt, tried, wrong
 from fuzz.scaled_kernels import draw
 from samples import numbers
@@ -28,12 +29,12 @@ def test_what_is_accepted_computes_what_its_bytes_stand_for(number: int) -> None
     ],
 )
 def test_factors_of_another_chunk_or_row_are_noticed(line: str, instead: str) -> None:
-    found = []
-    for number in range(12):
+    def noticed(number: int) -> bool:
         program = draw(random.Random(f"scaled/0/{number}"))
         changed = replace(program, source=re.sub(line, instead, program.source))
-        found.append(changed.source != program.source and tried(changed, number) or "")
-    assert sum("another result" in one for one in found) >= 2
+        return changed.source != program.source and "another result" in (tried(changed, number) or "")
+
+    assert reached(2, map(noticed, range(12)))
 
 
 def _without(opcode: str) -> Callable[[str], str]:
@@ -55,11 +56,11 @@ def _without(opcode: str) -> Callable[[str], str]:
     ids=["a copy of factors is left out", "factors for 32 elements in place of 16"],
 )
 def test_faults_planted_into_the_text_are_noticed(changed: Callable[[str], str]) -> None:
-    noticed = 0
-    for number in range(12):
+    def noticed(number: int) -> bool:
         program = draw(random.Random(f"scaled/0/{number}"))
         state = compile_source(Source("k.pipe", program.source), Options("sm_100a"))
         assert state.plans is not None and state.ptx is not None
         text = changed(state.ptx)
-        noticed += text != state.ptx and wrong(program, state.plans[0].interface, text, number) is not None
-    assert noticed >= 3
+        return text != state.ptx and wrong(program, state.plans[0].interface, text, number) is not None
+
+    assert reached(3, map(noticed, range(12)))

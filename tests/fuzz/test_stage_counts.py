@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from effort import given_up_soon
 from fuzz.count_kernels import LARGEST, Program, draw
 from fuzz.fuzz_counts import attempt, judged
 from samples import numbers
@@ -21,7 +22,8 @@ def test_one_stage_more_is_noticed() -> None:
     """In what is counted, of a kernel that is proved."""
     for number in range(40):
         program = draw(random.Random(f"noticed/{number}"))
-        state = compile_source(Source("k.pipe", program.source), Options("sm_90a"))
+        with given_up_soon(refuting=False):
+            state = compile_source(Source("k.pipe", program.source), Options("sm_90a"))
         if not state.failed:
             filled, taken = program.roles
             wrong = replace(program, roles=(filled, taken + "\n{it}" * (program.stages + 1)))

@@ -2,9 +2,11 @@
 
 import sys
 from functools import cache
+from pathlib import Path
 from types import FrameType
 
 import pytest
+from effort import given_up_soon, reached
 
 from pipec.driver import Options, compile_source
 from pipec.protocol.effort import Effort, steps_so_far
@@ -83,3 +85,18 @@ def test_what_no_schedule_changes_ends_the_search() -> None:
     state = compile_source(Source("wraps.pipe", WRAPS), Options())
     assert not state.failed
     assert 0 < steps_so_far() - before < 250_000
+
+
+@pytest.mark.parametrize(("steps", "outcome"), [(50_000, "proved"), (10, "open")])
+def test_what_tests_give_up_soon_is_given_up(steps: int, outcome: str) -> None:
+    """Whatever effort of its own the judge allows a search."""
+    source = (Path(__file__).parents[2] / "examples" / "gemm.pipe").read_text(encoding="utf-8")
+    with given_up_soon(steps):
+        state = compile_source(Source("gemm.pipe", source), Options(allow_undecided=True))
+    assert [found.outcome for found in state.protocol.values()] == [outcome]
+
+
+def test_what_is_enough_is_not_exceeded() -> None:
+    assert reached(2, iter([1, 0, None, "x"])) and not reached(2, iter([1, 0, None]))
+    behind = iter([True, True, False])
+    assert reached(2, behind) and list(behind) == [False]
