@@ -199,7 +199,7 @@ def _prove(state: Compilation) -> None:
         if before is not None:
             state.protocol[name] = before
             continue
-        found, judgement = verdict(ptx, plan.kernel, plan.interface, state.sink)
+        found, judgement = verdict(ptx, plan, plan.interface, state.sink)
         proved_with = plan.interface
         if found.outcome == "open" and judgement.certificate is None and judgement.network is not None:
             ptx, proved_with, found, judgement = _with_positive_divisors(state, number, plan, ptx, (found, judgement))
@@ -230,7 +230,7 @@ def _with_positive_divisors(
     if interface is None:
         return ptx, plan.interface, *undecided
     stated = with_interface(ptx, interface)
-    found, judgement = verdict(stated, plan.kernel, interface, Sink(), ENOUGH, undecided[1])
+    found, judgement = verdict(stated, plan, interface, Sink(), ENOUGH, undecided[1])
     if found.outcome != "proved":
         return ptx, plan.interface, *undecided
     asked = replace(state.plans[number].interface, conditions=interface.conditions)

@@ -84,7 +84,7 @@ def proof_seconds(state: Compilation) -> dict[str, float]:
     assert state.ptx is not None and state.plans is not None
     ptx, interface = state.ptx, state.plans[0].interface
     network = read(ptx, interface.name)
-    pairs = pairs_of(network, sides_of(interface))
+    pairs = pairs_of(network, sides_of(interface, state.plans[0].left_filled))
     certificate = prove(network, pairs=pairs)
     parts: dict[str, Callable[[], object]] = {
         "read": lambda: read(ptx, interface.name),

@@ -269,6 +269,8 @@ class Run:
         pairs = []
         for cta in range(self.ctas):
             for pipe in self.pipes.values():
+                if pipe.kind == "none" and pipe.stages == 1:
+                    continue  # a baton may be left with nobody to take it
                 sides = [
                     [
                         (cta, pipe.name, side, sub, stage)

@@ -71,6 +71,7 @@ def plan(kernel: Kernel, target: Target) -> Plan:
         all_arrived=leaving.all_arrived,
         tensor_only=plan_tensor_only(kernel, orders),
         cta_group=max((pipeline.cta_group for pipeline in kernel.pipelines), default=1),
+        left_filled=leaving.left_filled,
         signals=signals,
         expected_bytes=expected,
         layouts=layouts,

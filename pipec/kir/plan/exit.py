@@ -17,21 +17,24 @@ from typing import TypeVar
 from pipec.kir.clusters import LEADER, Sharing
 from pipec.kir.ir import Exit as RoleExit
 from pipec.kir.ir import Kernel, Role, successors
+from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import SideSignals
 from pipec.record import record
 from pipec.sema import tree
 from pipec.vocabulary import SIDES, Completion, Side
 
 _WAITED_FOR: frozenset[Completion] = frozenset(("tma", "commit"))
+_BY_THREADS: frozenset[Completion] = frozenset(("threads", "met"))  # what they have signalled has come when they end
 
 
 @record
 class Exit:
     """`drains`: role name -> the pipelines that it drains at its end; `all_arrived`: no signal to another CTA is on its way when all
-    roles have ended."""
+    roles have ended. `left_filled`: the pipelines whose stages may be full then."""
 
     drains: dict[str, tuple[tree.Pipeline, ...]]
     all_arrived: bool
+    left_filled: frozenset[tree.Pipeline]
 
 
 def plan_exit(
@@ -48,7 +51,26 @@ def plan_exit(
         for producer in kernel.roles:
             if pipeline in producer.produces and _may_end_undrained(producer, pipeline):
                 found[producer.name] = (*found.get(producer.name, ()), pipeline)
-    return Exit(found, all_arrived=released is not None)
+    return Exit(found, all_arrived=released is not None, left_filled=_left_filled(kernel, signals, sharing))
+
+
+def _left_filled(
+    kernel: Kernel, signals: dict[tuple[tree.Pipeline, Side], SideSignals], sharing: dict[tree.Pipeline, Sharing]
+) -> frozenset[tree.Pipeline]:
+    """Those of one stage, which holds nothing that would be lost, and that threads of the CTA alone signal, so that nothing is under way.
+
+    One stage without a tile is a baton: each side has it in turn, and whoever has it last passes it to nobody. Several are a queue, of
+    which each entry stands for work that the other side would not have done.
+    """
+    holding = {use.tile.handle.pipeline for role in kernel.roles for one in operations(role) for use in one.effects.filling}
+    return frozenset(
+        pipeline
+        for pipeline in kernel.pipelines
+        if pipeline.stages == 1
+        and pipeline not in holding
+        and sharing[pipeline].local
+        and all(_completions(signals, pipeline, side) <= _BY_THREADS for side in SIDES)
+    )
 
 
 def _released_to_leaders(

@@ -323,6 +323,7 @@ class Plan:
     all_arrived: bool  # when all roles have ended, no signal to another CTA is on its way
     tensor_only: frozenset[Pipeline]  # hand over only tensor memory
     cta_group: int  # CTAs that one MMA works on
+    left_filled: frozenset[Pipeline]  # their stage may be full when a CTA ends
     signals: dict[tuple[Pipeline, Side], SideSignals]  # side: "producer" completes full, "consumer" completes empty
     expected_bytes: dict[Handle, int]  # bytes that TMA loads complete in one use of a producer's handle
     layouts: dict[Buffer, TileLayout]  # of shared-memory buffers

@@ -1,7 +1,7 @@
 """Judgements in terms of the source: verdicts, and messages that point at the waits that never end."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from pipec.checks.verdict import Verdict
@@ -10,6 +10,7 @@ from pipec.diag.message import Message, Sink
 from pipec.interface import BarrierRange, KernelInterface, PointerParameter
 from pipec.kir.ir import Branch, Kernel, Role
 from pipec.kir.plan.roles import operations
+from pipec.kir.plan.types import Plan
 from pipec.protocol.forms.conditions import with_conditions
 from pipec.protocol.forms.ranges import TILES
 from pipec.protocol.judge import Judgement, Side, judge
@@ -39,8 +40,10 @@ _SIGNALS_LEFT = "no role has waited for what they signal, and signals of other b
 _NONE = Deadlock({}, (), ())
 
 
-def sides_of(interface: KernelInterface) -> tuple[Side, ...]:
-    return tuple(Side(row.pipeline, _side(row), row.offset) for row in interface.barriers)
+def sides_of(interface: KernelInterface, left_filled: Collection[Pipeline]) -> tuple[Side, ...]:
+    """Of the pipelines that must be empty in the end: not of those whose stage may be `left_filled`."""
+    names = {pipeline.name for pipeline in left_filled}
+    return tuple(Side(row.pipeline, _side(row), row.offset) for row in interface.barriers if row.pipeline not in names)
 
 
 def _side(row: BarrierRange) -> Literal["full", "empty"]:
@@ -48,13 +51,14 @@ def _side(row: BarrierRange) -> Literal["full", "empty"]:
 
 
 def verdict(
-    ptx: str, kernel: Kernel, interface: KernelInterface, sink: Sink, most: int | None = None, before: Judgement | None = None
+    ptx: str, plan: Plan, interface: KernelInterface, sink: Sink, most: int | None = None, before: Judgement | None = None
 ) -> tuple[Verdict, Judgement]:
     """Judges one kernel of a PTX text and reports a refutation. `most`, `before`: see `judge`."""
+    kernel = plan.kernel
     found = judge(
         ptx,
         interface.name,
-        sides_of(interface),
+        sides_of(interface, plan.left_filled),
         lambda numbers: launchable(interface, numbers),
         lambda assumed: with_conditions(interface, assumed) is not None,
         most,

@@ -44,9 +44,9 @@ class Uneven(Message):
 
     Let the loops of both sides run equally often, or drain the remaining stages.
 
-    Of a pipeline without tiles that threads of one block signal, nothing is lost or under way when it is left filled. It is refused all
-    the same: a loop that is too short looks like that. Where two roles pass a baton on in turn, leave the last signal out:
-    `if t + 1 < tiles:`.
+    A pipeline of one stage without a tile is a baton: of those that threads of one block alone signal, the last signal may have nobody
+    to take it, for nothing is lost or under way then. Several stages without tiles are a queue. Nothing is under way there either, but a
+    consumer that leaves some of them has not done the work that they stand for: a loop that is too short looks like that.
     """
 
     code = "E0602"
