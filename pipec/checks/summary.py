@@ -10,7 +10,7 @@ from pipec.kir.walk import operands, subexpressions
 from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.vocabulary import UseKind
+from pipec.vocabulary import DRAINING, UseKind
 
 LOAD: Final[UseKind] = "load"
 COPY: Final[UseKind] = "copy"
@@ -151,6 +151,27 @@ class Summary:
             for pipeline in dict.fromkeys(picking if buffer.owner is None else (buffer.owner,)):
                 found[pipeline].append(buffer)
         return found
+
+    @cached_property
+    def consumers_in_turn(self) -> frozenset[tree.Pipeline]:
+        """The pipelines of which each stage is taken by one consumer, and skipped by the others."""
+        blocks = (block for role in self.roles for block in role.role.blocks)
+        return frozenset(one.pipeline for block in blocks for one in block.operations if isinstance(one, tree.Skip))
+
+    def read_by_others(self, role: RoleSummary, pipeline: tree.Pipeline) -> bool:
+        """Whether other roles that are given the same stages read every tile."""
+        if pipeline in self.consumers_in_turn:
+            return False
+        read = {
+            touch.buffer
+            for other in self.roles
+            if other is not role
+            for handle, summary in other.handles.items()
+            if handle.pipeline is pipeline and handle.side == "consumer"
+            for _, touch in summary.touches
+            if touch.kind in DRAINING
+        }
+        return read.issuperset(self.handed_over[pipeline])
 
 
 def collect(kernel: ir.Kernel) -> Summary:

@@ -115,8 +115,8 @@ def _own_signature(role: RoleSummary, summary: StageSummary, arriving: int | Non
     by_hand = any(
         isinstance(site.operation, tree.Signal) and site.operation.how != "own" for one in alike for site in one.signals
     )
-    # A stage that nothing uses is one that the others' signals say too much of.
-    if kinds and together <= ADDED_UP[side] and not by_hand:
+    # A consumer gives a stage that it does not use back like the others. Of a producer their signals would say too much.
+    if (kinds or side == "consumer") and together <= ADDED_UP[side] and not by_hand:
         kinds = together
     # TMA and commits arrive by themselves once their work is done; a thread's arrival instead of theirs would precede completion.
     found = []

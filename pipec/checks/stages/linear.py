@@ -370,13 +370,16 @@ class _RoleCheck:
 
     # ------------------------------------------------------------------------------------------------------- helpers
 
-    # Legal for the hardware, which hands over an untouched slot like any other; but its readers then see its previous contents.
+    # Legal for the hardware, which hands over an untouched slot like any other; but its readers then see its previous contents, or what
+    # it holds is dropped. (Where others read it, nothing is: one of several consumers may only give it back.)
     def _unused(self) -> None:
         for summary in self._role.stages:
             handle = summary.handle
             if summary.kinds() or not summary.releases or not summary.acquires or handle.pipeline not in self._summary.carriers:
                 continue
             producer = handle.side == "producer"
+            if not producer and self._summary.read_by_others(self._role, handle.pipeline):
+                continue
             alike = [
                 one for one in self._role.stages if one.handle.pipeline is handle.pipeline and one.handle.side == handle.side
             ]

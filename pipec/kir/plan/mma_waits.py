@@ -47,10 +47,11 @@ def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> tuple[
     """The pipelines whose stages may be released one release late.
 
     The role then holds one more stage of each while it waits for the next, so one more must exist, and no role that waits for the late
-    stage may be one that this role waits for in between. Hence: the MMAs read the same pipelines, without sub-stages, nobody drains one
-    inside a loop, nobody holds two stages of one at a time (a producer that needs two before it fills one would wait for the late one),
-    and the stage is released before the role waits for anything else (see `_Analysis`). In between the role waits for the other pipelines,
-    where there are several: then each is filled by roles that wait for nothing else, and nobody else empties it.
+    stage may be one that this role waits for in between. Hence: the MMAs read the same pipelines, without sub-stages, and all stages that
+    the role takes of them (it would keep the late one while it takes others), nobody drains one inside a loop, nobody holds two stages of
+    one at a time (a producer that needs two before it fills one would wait for the late one), and the stage is released before the role
+    waits for anything else (see `_Analysis`). In between the role waits for the other pipelines, where there are several: then each is
+    filled by roles that wait for nothing else, and nobody else empties it.
     """
     first, *others = ({tile.handle.pipeline for tile in mma.tiles} for mma in mmas)
     if any(other != first for other in others):
@@ -58,7 +59,8 @@ def _lagging(kernel: Kernel, role: Role, mmas: list[tree.RegisterMma]) -> tuple[
     pipelines = tuple(pipeline for pipeline in kernel.pipelines if pipeline in first)
     if len(pipelines) > 1 and not all(_waits_for_one(one, pipelines) for one in kernel.roles if one is not role):
         return ()
-    return pipelines if all(_has_one_more(kernel, role, pipeline) for pipeline in pipelines) else ()
+    read = _read_by(role, mmas)
+    return pipelines if all(_has_one_more(kernel, role, pipeline, read) for pipeline in pipelines) else ()
 
 
 def _waits_for_one(role: Role, pipelines: tuple[Pipeline, ...]) -> bool:
@@ -72,7 +74,21 @@ def _waits_for_one(role: Role, pipelines: tuple[Pipeline, ...]) -> bool:
     return len(used) == 1 and all(isinstance(one, tree.Acquire) and one.handle.side == "producer" for one in waits)
 
 
-def _has_one_more(kernel: Kernel, role: Role, pipeline: Pipeline) -> bool:
+def _read_by(role: Role, mmas: list[tree.RegisterMma]) -> set[tree.Handle]:
+    """The stages that the MMAs read, under each of their names."""
+    found = {tile.handle for mma in mmas for tile in mma.tiles}
+    moves = [
+        {operation.target, operation.source}
+        for block in role.blocks
+        for operation in block.operations
+        if isinstance(operation, tree.Move)
+    ]
+    while further := [names for names in moves if not names.isdisjoint(found) and not names <= found]:
+        found.update(*further)
+    return found
+
+
+def _has_one_more(kernel: Kernel, role: Role, pipeline: Pipeline, read: set[tree.Handle]) -> bool:
     """Whether the role can hold one more stage of the pipeline and nobody waits for it."""
     held = {
         operation.handle
@@ -81,7 +97,7 @@ def _has_one_more(kernel: Kernel, role: Role, pipeline: Pipeline) -> bool:
         if isinstance(operation, tree.Acquire) and operation.handle.pipeline is pipeline
     }
     parts = max(pipeline.producer_sub_stages, pipeline.consumer_sub_stages)
-    if len(held) + 1 > pipeline.stages or parts > 1 or _drained_in_loop(kernel, pipeline):
+    if not held <= read or len(held) + 1 > pipeline.stages or parts > 1 or _drained_in_loop(kernel, pipeline):
         return False
     return not any(_holds_two(one, pipeline) for one in kernel.roles)
 

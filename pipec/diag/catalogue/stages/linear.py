@@ -215,17 +215,17 @@ class NotUsed(Message):
     A producer that fills nothing hands garbage to the consumers; a consumer that reads nothing drops a tile. Use the stage's
     tiles between the acquire and the release. A pipeline without a payload only synchronises and needs no use.
 
-    Each of several consumers gives every stage back, and always in the same way, for its barrier counts their arrivals. One that needs
-    nothing of some stages, as the warpgroup with the earlier queries behind its diagonal in causal attention, reads them like the others
-    and drops what it makes of them: its loop has the same bounds, and what it multiplies there is masked by `select(...)`. (`skip()` is
-    for stages of which each is taken by one consumer, see "Consumers in turn" in docs/language.md.)
+    Of several consumers one may give stages back that it does not read, since the others do: so does the warpgroup with the earlier
+    queries behind its diagonal in causal attention. It still obtains and releases each of them, for their barriers count its signals
+    (E0601). Where consumers take turns and each stage is taken by one of them, see "Consumers in turn" in docs/language.md, what that one
+    does not read is dropped.
     """
 
     code = "E0308"
     title = "stage `{stage}` of `{pipeline}` is obtained, but nothing {verb} it"
     labels = (primary("at", "obtained here"), secondary("released", "released here without a use"))
     note = "{consequence}"
-    help = "read it as `{read}` is read, and drop or mask what is made of it"
+    help = "read it as `{read}` is read, or fill and take fewer stages"
     stage: str
     pipeline: str
     verb: str
