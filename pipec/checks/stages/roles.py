@@ -2,6 +2,7 @@
 
 from itertools import islice
 
+from pipec.checks.stages.arrivals import ADDED_UP
 from pipec.checks.stages.participation import check_participation, check_shared_values
 from pipec.checks.stages.warpgroups import check_tensor_memory, check_warpgroups
 from pipec.checks.summary import (
@@ -169,33 +170,49 @@ def _roles_of_pipeline(
         role, span = producers[0]
         blocked = pipeline.stages + 1
         sink.report(messages.NoConsumer(pipeline=pipeline.name, role=role.name, blocked=blocked, at=pipeline.span, producer=span))
-    # The cursor and the parity of a side are registers of the role: two producers would fill the same slots independently. Several
-    # consumers are counted: the empty barrier waits for the arrivals of each.
-    for role, span in producers[1:]:
+    # The cursor and the parity of a side are registers of the role: two producers take the same slots independently. The barriers count
+    # the signals of each role, so a stage is full when all producers have filled their tiles, and free when all consumers have read it.
+    for number, (role, span) in enumerate(producers):
         if pipeline not in role.produces:
             continue  # already reported
-        first, other = producers[0]
-        sink.report(
-            messages.TwoProducers(
-                consequence=_of_two_producers(pipeline, first, role),
-                pipeline=pipeline.name,
-                first=first.name,
-                second=role.name,
-                at=span,
-                other=other,
-                declared=pipeline.span,
+        found = ((one, why) for one in producers[:number] if (why := _why_not_together(pipeline, one[0], role)) is not None)
+        for (first, other), consequence in islice(found, 1):
+            sink.report(
+                messages.TwoProducers(
+                    consequence=consequence,
+                    pipeline=pipeline.name,
+                    first=first.name,
+                    second=role.name,
+                    at=span,
+                    other=other,
+                    declared=pipeline.span,
+                )
             )
-        )
 
 
-def _of_two_producers(pipeline: tree.Pipeline, *roles: ir.Role) -> str:
-    first, second = (
-        {use.tile.buffer for one in operations(role) for use in one.effects.filling if use.tile.handle.pipeline is pipeline}
-        for role in roles
-    )
-    if first & second:
-        return "one tile overwrites the other, and the full barrier completes a phase too early"
-    return "a stage has one producer, and would be full before the tiles of the other one have come"
+def _why_not_together(pipeline: tree.Pipeline, *roles: ir.Role) -> str | None:
+    """Why two roles cannot fill the stages of a pipeline together; None if each fills tiles of its own, by signals that add up."""
+    fills = [
+        [use for one in operations(role) for use in one.effects.filling if use.tile.handle.pipeline is pipeline] for role in roles
+    ]
+    first, second = ({use.tile.buffer: None for use in uses} for uses in fills)
+    both = next((tile.name for tile in first if tile in second), None)
+    if both is not None and any(use.tile.rows < use.tile.buffer.rows for uses in fills for use in uses):
+        return f"both fill rows of `{both}`, but all of a tile is filled by one role"
+    if both is not None:
+        return f"both fill `{both}`, and one overwrites what the other has put there"
+    idle = next((role.name for role, uses in zip(roles, fills, strict=True) if not uses), None)
+    if idle is not None:
+        return f"a stage is full when each has filled tiles of its own, and `{idle}` fills none"
+    if not {use.kind for uses in fills for use in uses} <= ADDED_UP["producer"] or any(
+        tile.space == "tensor" for tile in (*first, *second)
+    ):
+        return "tiles in tensor memory are handed over by one role, in the order of its MMAs"
+    if pipeline.cta_group > 1:
+        return "the stages of a pair of CTAs are filled by one role"
+    if pipeline.producer_sub_stages > 1:
+        return "each of its sub-stages is filled by one role"
+    return None
 
 
 def _drains(role: RoleSummary, sink: Sink) -> None:

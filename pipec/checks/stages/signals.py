@@ -1,7 +1,5 @@
 """How a stage's barrier is signalled: in one way, after the uses that the signal covers (E05xx)."""
 
-from collections import Counter
-
 from pipec.checks.stages.arrivals import ADDED_UP, Signature, check_arrivals, one_way
 from pipec.checks.stages.fill_counts import count_fills
 from pipec.checks.stages.payload import Payload, obtained
@@ -15,6 +13,7 @@ from pipec.checks.summary import (
     READ,
     STORE,
     WRITE,
+    RoleSummary,
     StageSummary,
     Summary,
     Touch,
@@ -62,9 +61,6 @@ _TWO_TILES = (
 
 def check(summary: Summary, sink: Sink) -> None:
     _one_pipeline_each(summary, sink)
-    # Of two producers each may fill a part of the payload: "never filled" would only repeat that there are two (E0405).
-    sides = [{handle.pipeline for handle in role.handles if handle.side == "producer"} for role in summary.roles]
-    filled_by = Counter(pipeline for pipelines in sides for pipeline in pipelines)
     for role in summary.roles:
         counts = count_fills(role)
         signatures: dict[tuple[tree.Pipeline, Side], Signature] = {}
@@ -77,12 +73,31 @@ def check(summary: Summary, sink: Sink) -> None:
             if mixed or not waits:
                 continue
             one_way(role, found, signatures, sink)
-            alone = filled_by[handle.pipeline] == 1
-            if handle.side == "producer" and alone and handle in counts and found.kinds() & FILLING:
+            if handle.side == "producer" and handle in counts and found.kinds() & FILLING:
                 tiles = [
-                    tile for tile in summary.handed_over[handle.pipeline] if tile.space == "shared" or _written(tile, summary)
+                    tile
+                    for tile in _tiles_of(role, handle.pipeline, summary)
+                    if tile.space == "shared" or _written(tile, summary)
                 ]
                 Payload(role, found, tiles, counts[handle], sink).check()
+
+
+def _tiles_of(role: RoleSummary, pipeline: tree.Pipeline, summary: Summary) -> list[tree.Buffer]:
+    """The tiles of a pipeline that the role alone has to fill; those that no role fills are for its first producer."""
+    fillers = {
+        tile: [one for one in summary.roles if any(_fills(one, touch) for touch in summary.touches.get(tile, ()))]
+        for tile in summary.handed_over[pipeline]
+    }
+    first = next(one for one in summary.roles if any(_is_filled(handle, pipeline) for handle in one.handles))
+    return [tile for tile, found in fillers.items() if found == [role] or not found and role is first]
+
+
+def _is_filled(handle: tree.Handle, pipeline: tree.Pipeline) -> bool:
+    return handle.pipeline is pipeline and handle.side == "producer"
+
+
+def _fills(role: RoleSummary, touch: Touch) -> bool:
+    return touch.handle in role.handles and touch.handle.side == "producer" and touch.kind in FILLING
 
 
 def _written(tile: tree.Buffer, summary: Summary) -> bool:

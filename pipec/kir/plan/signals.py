@@ -66,9 +66,7 @@ def plan_signals(
     # If launch values do not determine whether an MMA ran, only the MMA role knows: its flag needs an arrival, since a commit does not
     # publish stores of its thread.
     noting = {pipeline for pipeline, condition in unwritten.values() if condition is None}
-    announced: dict[Pipeline, int] = {}
-    for handle, count in expected.items():
-        announced[handle.pipeline] = max(count, announced.get(handle.pipeline, 0))
+    announced = _announced(kernel, expected)
     for pipeline in kernel.pipelines:
         for side in SIDES:
             how: dict[str, tuple[Completion, ...]] = {}
@@ -84,8 +82,6 @@ def plan_signals(
                 )
                 if side == "producer" and pipeline in noting:
                     counts[row.role.name] += 1  # for the flag that records whether an MMA ran
-            # Handles of one pipeline may expect different numbers of bytes; a barrier's description has only one, and the largest decides
-            # whether the tx-count can hold it.
             transaction = announced.get(pipeline, 0) if side == "producer" else 0
             # With alternating consumers, one of them has the stage, and a check rejects those whose signals differ.
             in_turn = side == "consumer" and any(pipeline in used.skips for used in uses.values())
@@ -192,6 +188,24 @@ def _participation(uses: _Uses, stage: _Stage) -> Participation:
     arrives = (who for operation, who in signals if isinstance(operation, tree.Signal) and operation.how in ("arrive", "own"))
     releases = (who for operation, who in signals if isinstance(operation, tree.Release))
     return next(arrives, None) or next(releases, None) or Participation("all")
+
+
+def _announced(kernel: Kernel, expected: Mapping[Handle, int]) -> dict[Pipeline, int]:
+    """The bytes of one use of a pipeline's full barriers.
+
+    Handles of one role may expect different numbers of them; a barrier's description has only one, and the largest decides whether the
+    tx-count can hold it. Several producers each announce their own.
+    """
+    found: dict[Pipeline, int] = {}
+    for role in kernel.roles:
+        most: dict[Pipeline, int] = {}
+        operations = (operation for block in role.blocks for operation in block.operations)
+        handles = (operation.handle for operation in operations if isinstance(operation, tree.Acquire | tree.RequestTile))
+        for handle in handles:
+            most[handle.pipeline] = max(expected.get(handle, 0), most.get(handle.pipeline, 0))
+        for pipeline, count in most.items():
+            found[pipeline] = found.get(pipeline, 0) + count
+    return found
 
 
 def expected_bytes(kernel: Kernel, sharing: Mapping[Pipeline, Sharing]) -> dict[Handle, int]:

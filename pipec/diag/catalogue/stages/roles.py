@@ -78,18 +78,24 @@ class NeverConsumes(Message):
 
 
 class TwoProducers(Message):
-    """Two roles fill the same pipeline. A pipeline has one producer role, though it may have several consumers.
+    """Two roles fill the same pipeline, but not each of them tiles of its own.
 
-    Each role counts only the stages that it fills itself, so both would fill slot 0 first and wait for the same barrier phase. Where
-    they fill the same tile, one would overwrite what the other has put there. Where each fills tiles of its own, no tile is lost, but a
-    stage is full when one role says so, and the other one's tiles need not have come.
+    Each role counts the stages that it fills itself, so both fill slot 0 first, then slot 1. A stage is full when both have given their
+    signals. So each tile of a stage is filled by one of them, in shared memory, by copies or by threads:
 
-    Give each producer its own pipeline with the tiles that it fills; a consumer waits for a stage of each:
+        ring = InputTilePipeline(StandardTilePayload(a=tile[bf16, 128, 64], b=tile[bf16, 64, 64]), stages=3)
+        role load(warps=1) produces ring:
+            for k in range(steps):
+                with ring.produce() as s:
+                    tma.load(s.a, a[block.x * 128, k * 64])
+        role convert(warps=4) produces ring:
+            for k in range(steps):
+                with ring.produce() as s:
+                    write(s.b, cast[bf16](load(w[block.y * 64, k * 64], 64, 64)))
 
-        weights = InputTilePipeline(TilePayload(b=tile[bf16, 64, 64]), stages=2)
-        values = InputTilePipeline(TilePayload(a=tile[bf16, 128, 64]), stages=2)
-
-    Or let one role fill all tiles of a stage, some by TMA and others by its threads.
+    A tile that both fill would be overwritten. Where they take turns, one filling stage 0 and the other one stage 1, each needs a pipeline
+    of its own, and a consumer waits for a stage of each. Tiles in tensor memory, and stages of a pair of CTAs, have one producer; so have
+    pipelines without tiles.
     """
 
     code = "E0405"
@@ -99,7 +105,7 @@ class TwoProducers(Message):
         secondary("other", "`{first}` fills `{pipeline}`"),
         secondary("declared", "declared here"),
     )
-    note = "both roles fill slot 0 first: {consequence}"
+    note = "both roles take slot 0 first: {consequence}"
     help = "declare a second pipeline for role `{second}`, with the tiles that it fills"
     consequence: str
     pipeline: str
