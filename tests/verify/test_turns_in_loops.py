@@ -6,9 +6,11 @@ import pytest
 import pipec
 from pipec.driver import Options as Compiled
 from pipec.driver import compile_source
+from pipec.kir.global_memory.counters import counters_in_range
 from pipec.runtime import LaunchOptions
 from pipec.sim import Options
 from pipec.source import Source
+from pipec.verify.condition_text import condition_words
 from pipec.verify.reader.read import read
 
 KERNEL = """
@@ -166,3 +168,41 @@ def test_a_constant_counter_outside_is_refused_wherever_it_is() -> None:
     under = text.replace("        with semaphore(turns[2]", "        if n > 3:\n          with semaphore(turns[2]")
     for one in (text, under.replace("            store(y", "                store(y")):
         assert {message.code for message in compile_source(Source("turns.pipe", one)).diagnostics} == {"E0619"}
+
+
+PLACED = """
+kernel k(y: tensor[f32, 64, 64], turns: tensor[i32, {rows}, T], n: i32):
+    grid(1, {blocks}, 4)
+    role c(warps=4):
+        {loops}
+            with semaphore(turns[block.y, {index}], block.z, 4):
+                store(y[0, 0], fill(1.0, f32, 64, 64), reduce="add")
+"""
+LOOPS = "for s in range(4):\n          for t in range(block.y * 8 + s, block.y * 8 + s + 2):"
+
+
+@pytest.mark.parametrize(
+    ("rows", "blocks", "loops", "index", "asked"),
+    [
+        ("R", "2", "for t in range(4 * block.y, 4 * block.y + 4):", "t - 4 * block.y", ("R >= 2", "T >= 4")),
+        ("R", "n", "for t in range(4 * block.y, 4 * block.y + 4):", "t - 4 * block.y", ("R >= grid.y", "T >= 4")),
+        ("R", "n", "for t in range(4 * block.y, 4 * block.y + 4):", "t + 4 * block.y", ("R >= grid.y", "T + 4 >= 8 * grid.y")),
+        ("R", "n", "for t in range(4 * block.y + 3, 4 * block.y, -1):", "4 * block.y + 3 - t", ("R >= grid.y", "T >= 3")),
+        ("R", "n", LOOPS, "t - 8 * block.y - s", ("R >= grid.y", "T >= 2")),
+        ("R", "n", LOOPS, "t - 8 * block.y", ("R >= grid.y", "T >= 5")),
+        ("2", "2", "for t in range(4):", "t", ("T >= 4",)),
+    ],
+)
+def test_what_launches_are_asked_follows_where_loops_begin(
+    rows: str, blocks: str, loops: str, index: str, asked: tuple[str, ...]
+) -> None:
+    """A loop that begins at the block's place comes to as many counters in each block; and grids that are stated are numbers."""
+    text = PLACED.format(rows=rows, blocks=blocks, loops=loops, index=index)
+    compiled = compile_source(Source("turns.pipe", text), Compiled(allow_undecided=True))
+    assert compiled.plans is not None, compiled.sink
+    assert sorted(map(condition_words, counters_in_range(compiled.plans[0].kernel))) == sorted(asked)
+
+
+def test_a_counter_outside_for_blocks_of_a_stated_grid_is_refused() -> None:
+    text = PLACED.format(rows="1", blocks="2", loops="for t in range(4):", index="t")
+    assert "E0619" in {message.code for message in compile_source(Source("turns.pipe", text), until="limits").diagnostics}

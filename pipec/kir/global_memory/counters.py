@@ -10,7 +10,8 @@ from pipec.kir.global_memory.ends import ends
 from pipec.kir.ir import Kernel, Role, comes_to
 from pipec.record import record
 from pipec.sema import tree
-from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, decided, number
+from pipec.verify.conditions import GRID
+from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, decided, number, substitute
 
 
 @record
@@ -39,13 +40,13 @@ def places(kernel: Kernel) -> Iterator[CounterRange]:
     block's index, and what loops count."""
     for role, at, operation in _turns(kernel):
         if comes_to(role, at):
-            yield from _places_of(role, operation)
+            yield from _places_of(kernel, role, operation)
 
 
 def constant_places(kernel: Kernel) -> Iterator[CounterRange]:
     """Those with a constant coordinate, also of counters that some blocks come to, or none."""
     for role, _, operation in _turns(kernel):
-        yield from (one for one in _places_of(role, operation) if one.first == one.last and not one.first.terms)
+        yield from (one for one in _places_of(kernel, role, operation) if one.first == one.last and not one.first.terms)
 
 
 def _turns(kernel: Kernel) -> Iterator[tuple[Role, int, tree.AwaitTurn]]:
@@ -54,13 +55,16 @@ def _turns(kernel: Kernel) -> Iterator[tuple[Role, int, tree.AwaitTurn]]:
             yield from ((role, at, one) for one in block.operations if isinstance(one, tree.AwaitTurn))
 
 
-def _places_of(role: Role, operation: tree.AwaitTurn) -> Iterator[CounterRange]:
+def _places_of(kernel: Kernel, role: Role, operation: tree.AwaitTurn) -> Iterator[CounterRange]:
     counter = operation.counter
+    blocks = zip(GRID, map(kernel.launch.term, kernel.grid), strict=True)
+    stated = {Symbol(name): number(extent.number) for name, extent in blocks if extent.number is not None}
     for axis, (coordinate, extent) in enumerate(zip(counter.coordinates, counter.tensor.shape, strict=True)):
         found = ends(role.values.of(coordinate), role.values.counts)
         if found is not None:
             size = number(extent) if isinstance(extent, int) else atom(Symbol(extent))
-            yield CounterRange(operation, axis, *found, size)
+            first, last = (substitute(end, stated) for end in found)
+            yield CounterRange(operation, axis, first, last, size)
 
 
 def unplaced(kernel: Kernel) -> Iterator[tree.AwaitTurn]:

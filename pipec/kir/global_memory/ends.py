@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pipec.kir.values.analysis import Count
 from pipec.sema import tree
-from pipec.terms.term import Atom, Operator, Term
+from pipec.terms.term import Atom, Operator, Term, as_term
 from pipec.verify.conditions import GRID
 from pipec.verify.terms import Linear, Symbol, add, atom, floor, number
 
@@ -15,6 +15,9 @@ _NO_LOOPS: Mapping[Atom, Count] = {}
 def ends(place: Term, counts: Mapping[Atom, Count] = _NO_LOOPS) -> tuple[Linear, Linear] | None:
     """None if it is not a sum of sizes, parameters and the block's index, or quotients of such sums by constants. `counts`: of loops whose
     counters may be in it, too, with all turns of these loops."""
+    for part, factor in reversed(place.parts):  # inner loops first: their bounds may be made of other counters
+        if part in counts:
+            return _in_turns(place, part, factor, counts)
     first = last = number(place.constant)
     for part, factor in place.parts:
         found = _range(part, counts)
@@ -25,9 +28,19 @@ def ends(place: Term, counts: Mapping[Atom, Count] = _NO_LOOPS) -> tuple[Linear,
     return first, last
 
 
+def _in_turns(place: Term, counter: Atom, factor: int, counts: Mapping[Atom, Count]) -> tuple[Linear, Linear] | None:
+    """Between what it is in the first and in the last turn, in terms of what these are: `t - 4 * block.x` of a loop from `4 * block.x` on
+    begins at 0 in all blocks."""
+    count = counts[counter]
+    if count.wraps:
+        return None
+    ahead = 1 if count.step > 0 else -1
+    found = [ends(place + (turn - as_term(counter)) * factor, counts) for turn in (count.start, count.stop - ahead)]
+    low, high = found if factor * ahead > 0 else reversed(found)
+    return None if low is None or high is None else (low[0], high[1])
+
+
 def _range(part: Atom, counts: Mapping[Atom, Count]) -> tuple[Linear, Linear] | None:
-    if part in counts:
-        return _of_turns(counts[part], counts)
     about = part.operands[0] if part.operands else None
     match part.operator, about:
         case Operator.SPECIAL, str() if about in _BLOCKS:
@@ -44,11 +57,3 @@ def _range(part: Atom, counts: Mapping[Atom, Count]) -> tuple[Linear, Linear] | 
         case _:
             return None
     return here, here
-
-
-def _of_turns(count: Count, counts: Mapping[Atom, Count]) -> tuple[Linear, Linear] | None:
-    """Between what the variable of a loop is in its turns."""
-    start, stop = ends(count.start, counts), ends(count.stop, counts)
-    if start is None or stop is None or count.wraps:
-        return None
-    return (start[0], add(stop[1], number(-1))) if count.step > 0 else (add(stop[0], number(1)), start[1])
