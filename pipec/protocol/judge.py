@@ -153,13 +153,14 @@ def judge(
 
 def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) -> Iterator[tuple[Reading, int]]:
     """The readings, with the steps that one may take, or 0 for what is left of all: the first ones briefly if one for launches of few
-    blocks or with loaded numbers whole follows: walks over tiles, and bounds that are loaded, that are said in different ways are the same
-    numbers only there, and whoever asks no more of a launch than the first readings do is found soon. `ended`: readings whose search has
-    come to its end by itself."""
+    blocks, or with loaded numbers whole, or with those from which loops go on, follows: walks over tiles, and bounds that are loaded, that
+    are said in different ways are the same numbers only there, and whoever asks no more of a launch than the first readings do is found
+    soon. `ended`: readings whose search has come to its end by itself."""
     brief: list[Reading] = []
     for reading in readings:
         of = reading.arithmetic
-        if of.limit == LIMITS[0] and not (of.as_read or reading.how.fitting) and (of.loads or of.placed and not of.near):
+        another = of.loads or of.placed and not of.near or of.widest > of.limit and leaps(reading.network)
+        if of.limit == LIMITS[0] and not (of.as_read or reading.how.fitting) and another:
             brief.append(reading)
             yield reading, _BRIEFEST if adds_up(reading.network) else _BRIEF
             continue

@@ -1,7 +1,9 @@
 """A proof of roles that take the stages of one walk one by one, or in pieces."""
 
 from collections.abc import Collection, Iterator
+from itertools import product
 
+from pipec.protocol.effort import Effort
 from pipec.protocol.forms.everywhere import askable_formula
 from pipec.protocol.program.program import registers_of
 from pipec.protocol.prove import Undecided, prove
@@ -16,6 +18,8 @@ from pipec.verify.network import Edge, Network
 from pipec.verify.reader.processes.tidy import with_edges
 from pipec.verify.terms import Symbol, symbols_in
 
+_STEPS = 150_000, 900_000  # of a search: nearly all that are found take few
+
 
 def proofs_in_pieces(network: Network, pairs: Pairs) -> Iterator[Certificate]:
     """Not yet checked; first one for which it makes no difference where pieces end. None at all if the roles take no such walk, or none
@@ -28,9 +32,10 @@ def proofs_in_pieces(network: Network, pairs: Pairs) -> Iterator[Certificate]:
         return
     sizes = frozenset[Symbol]().union(*map(symbols_in, made.facts))
     opaque = Opaque(made, registers_of(made))
-    for plain, unfolded in ((_forgetting(made, walks.left), lambda found: found), (opaque.network, opaque.unfolded)):
+    ways = ((_forgetting(made, walks.left), lambda found: found), (opaque.network, opaque.unfolded))
+    for steps, (plain, unfolded) in product(_STEPS, ways):
         try:
-            found = unfolded(prove(plain, pairs=pairs, tries=in_step))
+            found = unfolded(prove(plain, Effort(combinations=steps), pairs=pairs, tries=in_step))
         except Undecided:
             continue
         if all(askable_formula(one) and symbols_in(one) <= sizes for one in found.assumes):

@@ -26,8 +26,11 @@ SHARES = {
     "rounded": "grid(min(total, 5))\nfirst = block.x * total // grid.x\nlast = (block.x + 1) * total // grid.x",
     "up to the end": "grid(max(1, min(total, gpu.multiprocessors)))\nper = ceildiv(total, grid.x)\n"
     "first = block.x * per\nlast = min(total, first + per)",
+    "the first blocks get one more": "grid(min(total, 5))\nper = total // grid.x\nmore = total % grid.x\n"
+    "first = block.x * per + min(block.x, more)\nlast = first + per + (1 if block.x < more else 0)",
 }
 FLAT = "for u in range(first, last):\n    IT"
+HOW_MANY = "for k in range(last - first):\n    IT"
 BY_HAND = "u = first\nwhile u < last:\n    IT\n    u += 1"
 PIECES = """
 u = first
@@ -63,7 +66,16 @@ while u < last:
         IT
         u += 1
 """.strip()
-WALKS = {"pieces": PIECES, "counted": COUNTED, "left": LEFT, "inner": INNER}
+APART = PIECES.replace("range(u, stop)", "range(stop - u)")
+BY_REMAINDER = """
+begin = first
+while begin < last:
+    end = min(begin + (steps - begin % steps), last)
+    for k in range(begin, end):
+        IT
+    begin = end
+""".strip()
+WALKS = {"pieces": PIECES, "counted": COUNTED, "left": LEFT, "inner": INNER, "apart": APART, "by remainder": BY_REMAINDER}
 
 
 def compiled(filled: str, taken: str, shares: str) -> Compilation:
@@ -84,12 +96,24 @@ def test_it_is_proved(walk: str) -> None:
     assert judged(FLAT, WALKS[walk])
 
 
-@pytest.mark.parametrize(("filled", "taken"), [(BY_HAND, PIECES), (PIECES, FLAT), (INNER, COUNTED), (PIECES, PIECES)])
+@pytest.mark.parametrize(
+    ("filled", "taken"),
+    [(BY_HAND, PIECES), (PIECES, FLAT), (INNER, COUNTED), (PIECES, PIECES), (HOW_MANY, PIECES), (PIECES, APART)],
+)
 def test_other_pairs(filled: str, taken: str) -> None:
     assert judged(filled, taken)
 
 
-@pytest.mark.parametrize("walk", WALKS)
+@pytest.mark.parametrize("walk", ["pieces", "apart", "by remainder"])
+def test_the_first_blocks_get_one_more(walk: str) -> None:
+    """All K blocks of all tiles, and those of one more tile, are to fit."""
+    (plan,) = compiled(FLAT, WALKS[walk], SHARES["the first blocks get one more"]).plans or ()
+    for rows, fits in ((1 << 20, True), (1 << 30, False)):
+        sizes = {"M": rows, "N": 1 << 20, "K": 64, "grid.x": 5}
+        assert all(met(formula_of(one), sizes) for one in plan.interface.conditions) is fits
+
+
+@pytest.mark.parametrize("walk", ["pieces", "counted", "left", "inner"])
 def test_shares_rounded_up(walk: str) -> None:
     """A launch is asked that the K blocks of all tiles fit, together with the number of blocks; a product of the two need not."""
     (plan,) = compiled(FLAT, WALKS[walk], SHARES["up to the end"]).plans or ()
@@ -105,6 +129,12 @@ BEYOND = {
         FLAT.replace("last", "last - per"),
     ),
     "not up to the end": ("counted", SHARES["up to the end"], FLAT.replace("last", "first + per")),
+    "to one block more": (
+        "apart",
+        SHARES["the first blocks get one more"] + "\nbeyond = first + per + (1 if block.x <= more else 0)",
+        FLAT.replace("last", "beyond"),
+    ),
+    "none gets more": ("by remainder", SHARES["the first blocks get one more"], FLAT.replace("last", "first + per")),
     "one less of the last": ("left", SHARES["up to the end"], FLAT.replace("last", "min(last, total - 1)")),
 }
 
@@ -126,6 +156,9 @@ WRONG = {
     "from the second stage": PIECES.replace("u = first", "u = first + 1"),
     "of another step": COUNTED.replace("u += many", "u += steps"),
     "one too many of each tile": COUNTED.replace("range(many)", "range(many + 1)"),
+    "apart, and the last one twice": APART.replace("stop - u)", "stop - u + 1)"),
+    "apart from the beginning": APART.replace("stop - u)", "stop - first)"),
+    "from behind the end": BY_REMAINDER.replace("begin = end", "begin = end + 1"),
     "left is not counted": LEFT.replace("left -= many", "left -= steps"),
 }
 

@@ -135,9 +135,10 @@ def test_they_are_what_the_machine_computes(seed: int) -> None:
             portion(run)
         except Unlike:
             continue
-        for begin, end in run.reader.ends.items():
+        for begin, (end, whole) in run.reader.ends.items():
             seen += 1
-            number, beyond = (value(run.unfolding.form(one), run.at) for one in (begin, end))
+            number, beyond, most = (value(run.unfolding.form(one), run.at) for one in (begin, end, whole))
+            assert most < 0 or 0 <= number <= beyond <= most, (begin, end, run.at)
             low, high = -(1 << 31), (1 << 31) - 1
             assert low <= number <= high and low <= beyond <= high, (begin, end, run.at)
     assert seen > 4

@@ -1,6 +1,7 @@
 """Runs of a process through a walk that it takes in pieces (pieces.py), with numbers drawn for what is made of sizes."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from math import gcd
 from random import Random
 
@@ -14,6 +15,7 @@ from pipec.verify.terms import (
     RANGES,
     Apply,
     Atom,
+    Floor,
     Formula,
     Linear,
     Symbol,
@@ -39,6 +41,7 @@ class Folding:
     def __init__(self, registers: frozenset[Symbol]) -> None:
         self.registers = registers
         self.meaning: dict[Symbol, Linear] = {}
+        self.exact: dict[Linear, tuple[int, int]] = {}  # what is taken for the number itself: the range of its type
         self._names: dict[Atom, Symbol] = {}
         self._folding = Rewriting(self._folded)
         self._unfolding = Rewriting(lambda one: self.meaning.get(one) if isinstance(one, Symbol) else None)
@@ -48,7 +51,9 @@ class Folding:
             return None
         match one:
             case Apply(kind, (form,)) if kind in RANGES and any(times < 0 for _, times in form.terms):
-                return None  # how far two numbers are apart, which is exact
+                made = self._folding.form(form)  # how far two numbers are apart
+                self.exact[made] = RANGES[kind]
+                return made
         if one not in self._names:
             name = self._names[one] = Symbol(f"folded {len(self._names):03}")
             self.meaning[name] = atom(one)
@@ -66,6 +71,29 @@ class Folding:
     def _edge(self, edge: Edge) -> Edge:
         values = tuple([(symbol, None if value is None else self._folding.form(value)) for symbol, value in edge.values])
         return replace(edge, values=values, requires=tuple(map(self._folding.formula, edge.requires)))
+
+    def relations(self) -> dict[Symbol, Linear]:
+        """What symbols are of others: the number of blocks of a size, where that size stands by itself, too."""
+        found = {}
+        for name, form in self.meaning.items():
+            ((one, _),) = form.terms
+            made = Rewriting(partial(self._part, one)).atom(one)
+            if made != form and symbols_of(made) <= self.meaning.keys():
+                found[name] = made
+        return found
+
+    def _part(self, whole: Atom, one: Atom) -> Linear | None:
+        return atom(self._names[one]) if one != whole and one in self._names else None
+
+    def least(self, symbol: Symbol) -> int:
+        """Of what is drawn for it: a share of nothing, rounded up as `(0 - 1 - b) // g + 1`, is one less than 0 there."""
+        match self.meaning.get(symbol):
+            case Linear(0, ((one, 1),)) if is_quotient(one):
+                return -1 if one.arguments[0].constant < 0 else 0
+            case Linear(0, ((Floor(form, _), 1),)):
+                return -1 if form.constant < 0 else 0
+            case _:
+                return 0
 
     def unfolded(self, form: Linear) -> Linear:
         return self._unfolding.form(form)
@@ -92,10 +120,10 @@ class Run:
     visits: list[tuple[int, Visit]]
 
 
-def runs_of(process: Process, registers: frozenset[Symbol]) -> list[Run]:
+def runs_of(process: Process, folding: Folding) -> list[Run]:
     """None at all if some run does not end, or depends on what is not known."""
     found = []
-    for sizes in _drawn(process, registers):
+    for sizes in _drawn(process, folding):
         run = _run(process, sizes)
         if run is None:
             return []
@@ -129,13 +157,28 @@ def divisors_in(process: Process) -> list[Linear]:
     return [*dict.fromkeys(one for one in found if one.terms)]
 
 
-def _drawn(process: Process, registers: frozenset[Symbol]) -> Iterator[Values]:
-    forms = [*forms_in(process)]
-    sizes = dict.fromkeys(one for one in atoms_in(forms) if isinstance(one, Symbol) and one not in registers)
+def _drawn(process: Process, folding: Folding) -> Iterator[Values]:
+    forms, relations = [*forms_in(process)], folding.relations()
+    sizes = dict.fromkeys(one for one in atoms_in(forms) if isinstance(one, Symbol) and one not in folding.registers)
     divisors = {symbol for form in divisors_in(process) for symbol in symbols_of(form)}
+    made = {one: relations[one] for one in sizes if one in relations}
+    # So large that what is made of it is as large as other numbers.
+    units = {part: _unit(form) for form in made.values() for part in symbols_of(form)}
+    small = {part for one, form in made.items() if one in divisors for part in symbols_of(form)}
+    sizes |= dict.fromkeys(units)
     random = Random(0)
     for _ in range(_RUNS):
-        yield {one: random.randint(1, _MOST_DIVISOR) if one in divisors else random.randint(0, _MOST_DRAWN) for one in sizes}
+        values = {}
+        for one in sizes:
+            least, most = (1, _MOST_DIVISOR) if one in divisors or one in small else (folding.least(one), _MOST_DRAWN)
+            unit = units.get(one, 1)
+            values[one] = max(unit * random.randint(least, most) - random.randint(0, unit - 1), least)
+        values |= {one: evaluate(form, values) for one, form in made.items()}
+        yield values
+
+
+def _unit(form: Linear) -> int:
+    return max((one.divisor for one, _ in form.terms if isinstance(one, Floor)), default=1)
 
 
 def _run(process: Process, sizes: Values) -> Run | None:

@@ -14,18 +14,15 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from itertools import combinations
 
-from pipec.protocol.facts.products import exact, needed, widened
-from pipec.protocol.forms.everywhere import Everywhere, askable_formula
-from pipec.protocol.forms.rewriting import Rewriting
 from pipec.protocol.forms.sample import evaluate
 from pipec.protocol.program.liveness import live_in
 from pipec.protocol.program.program import registers_of
+from pipec.protocol.restating.piece_conditions import Asking
 from pipec.protocol.restating.piece_runs import (
     Folding,
     Points,
     Run,
     Visit,
-    atoms_in,
     divisors_in,
     forms_in,
     forms_of_state,
@@ -41,7 +38,6 @@ from pipec.verify.terms import (
     FALSE,
     RANGES,
     TRUE,
-    Apply,
     Compare,
     Formula,
     Linear,
@@ -49,9 +45,7 @@ from pipec.verify.terms import (
     add,
     atom,
     forms_of,
-    is_quotient,
     negate,
-    product,
     substituted,
     symbols_in,
     symbols_of,
@@ -78,7 +72,7 @@ def in_pieces(network: Network) -> Walks | None:
     folding = Folding(registers)
     looping = [number for number, process in enumerate(network.processes) if _waits(network, process)]
     processes = {number: folding.process(network.processes[number]) for number in looping}
-    runs = {number: runs_of(process, registers) for number, process in processes.items()}
+    runs = {number: runs_of(process, folding) for number, process in processes.items()}
     if not processes or not all(runs.values()):
         return None
     for many in numbers_of_stages([*processes.values()], registers):
@@ -106,96 +100,26 @@ def _ring(process: Process, runs: Sequence[Run], many: Linear) -> int | None:
 
 def _walks(network: Network, folding: Folding, made: "Sequence[_Counting]") -> Walks | None:
     premises = [*dict.fromkeys(premise for one in made for premise in one.premises)]
+    premises += [Compare("eq", add(atom(one), form, -1)) for one, form in folding.relations().items()]
     if not all(one.follows(premises) for one in made):
         return None
-    asking = _Asking(network)
-    for premise in list(premises):
-        if not asking.grants(folding.unfolded_formula(premise)):
-            premises.remove(premise)
-            if not all(premise not in one.premises or one.follows(premises) for one in made):
-                return None
+    asking = Asking(network)
+    exactly = [
+        each
+        for form, (least, most) in folding.exact.items()
+        for each in (Compare("ge", add(form, Linear(-least))), Compare("ge", add(Linear(most), form, -1)))
+    ]
+    granted = [premise for premise in premises if asking.grants(folding.unfolded_formula(premise))]
+    if len(granted) < len(premises) and not all(one.follows(granted) for one in made):
+        return None
+    if not all(asking.grants(folding.unfolded_formula(one)) for one in exactly):
+        return None
+    premises = granted
     conditions = asking.conditions()
     if conditions is None:
         return None
     others = [one.restatement(folding, premises, asking.shown) for one in made]
     return Walks(tuple(others), conditions, tuple([one.left for one in made]))
-
-
-class _Asking:
-    """What is to be asked of launches so that premises follow."""
-
-    def __init__(self, network: Network) -> None:
-        self.network, self.facts = network, System(network.facts)
-        self.everywhere = Everywhere(network.facts)
-        _, exactly = exact(network, registers_of(network))
-        of_products = [(one, self.everywhere.condition(one)) for one in exactly]
-        sizes = self.facts.extended(condition for one, condition in of_products if condition == one)
-        of_shares = {one: found for one in exactly if (found := _of_shares(one, sizes)) is not None}
-        of_products = [(one, of_shares[one][0] if one in of_shares else condition) for one, condition in of_products]
-        self.exact = [(one, condition) for one, condition in of_products if askable_formula(condition)]
-        self.shares = tuple(dict.fromkeys(why for _, reasons in of_shares.values() for why in reasons))
-        # (Of products that fit, what bounds them in all blocks is said in fewer words.)
-        self.fitting = Everywhere((*network.facts, *(condition for _, condition in self.exact)))
-        self.asked: list[Formula] = []
-        self.shown: list[Formula] = []  # one after the other
-
-    def grants(self, premise: Formula) -> bool:
-        """Whether launches can be asked for something so that it follows."""
-        if self.facts.entails(premise):
-            self.shown.append(premise)
-            return True
-        for condition, exactly in (
-            (self.everywhere.condition(premise), ()),
-            (self.fitting.condition(widened(premise)), self.exact),
-        ):
-            asked = [*(each for _, each in exactly), *((condition,) if askable_formula(condition) else ())]
-            having = System([*self.network.facts, *asked])
-            fits = (*self.shares, *(each for each, _ in exactly)) if exactly else ()
-            ways = ((premise,), (*fits, _undivided(premise), premise), (*fits, *self._natural(premise), premise))
-            for shown in dict.fromkeys(ways):
-                if all(having.extended(shown[:at]).entails(one) for at, one in enumerate(shown)):
-                    self.asked += asked
-                    self.shown += [one for one in shown if one not in asked]
-                    return True
-        return False
-
-    def _natural(self, premise: Formula) -> list[Formula]:
-        """That what the premise is computed of is not negative, the parts of each number before it, as far as that follows."""
-        having, found = self.facts.extended(each for each, _ in self.exact), list[Formula]()
-        for one in reversed([*dict.fromkeys(atoms_in(forms_of(premise)))]):
-            natural = Compare("ge", atom(one))
-            if not isinstance(one, Symbol) and having.extended(found).entails(natural):
-                found.append(natural)
-        return found
-
-    def conditions(self) -> tuple[Formula, ...] | None:
-        """None if no launch satisfies them."""
-        if System([*self.network.facts, *self.asked]).impossible():
-            return None
-        return needed(self.network.facts, dict.fromkeys(self.asked))
-
-
-def _of_shares(formula: Formula, sizes: System) -> tuple[Formula, tuple[Formula, ...]] | None:
-    """What a launch is asked so that the product of a block's place and its share fits, and why it follows: all shares together are not
-    much more than what is shared, so that it is enough if this fits together with the number of blocks. None if that is not so."""
-    computed = [one for one in atoms_in(forms_of(formula)) if isinstance(one, Apply)]
-    for whole in dict.fromkeys(one for one in computed if one.function == "mul.lo.s64"):
-        place, share = whole.arguments
-        for shared, blocks in [one.arguments for one, _ in share.terms if isinstance(one, Apply) and is_quotient(one)]:
-            asked = Compare("ge", add(add(Linear(_LARGEST), shared, -1), blocks, -1))
-            behind = add(add(blocks, place, -1), Linear(-1))
-            natural = Compare("ge", share)
-            if not all(map(sizes.entails, (natural, Compare("ge", behind)))):
-                continue
-            why = (natural, Compare("ge", product(behind, share)))
-            if sizes.extended([asked, *why]).entails(formula):
-                return asked, why
-    return None
-
-
-def _undivided(formula: Formula) -> Formula:
-    """With what is divided in place of quotients by sizes, which are no larger."""
-    return Rewriting(lambda one: one.arguments[0] if is_quotient(one) else None).formula(formula)
 
 
 @mutable
@@ -215,7 +139,8 @@ class _Counting:
         self.number, self.process, self.ring, self.many = number, process, ring, many
         self.registers = registers
         self.left = Symbol(f"{number}:%left")
-        self.end = Linear(0, tuple((one, times) for one, times in many.terms if times > 0))
+        self.starts = [*dict.fromkeys(self._starts())]
+        self.end = self._end()
         self.one_left = Compare("ge", add(atom(self.left), Linear(-1)))
         self.visits: dict[int, list[tuple[Visit, int]]] = {}
         for run in runs:
@@ -234,6 +159,20 @@ class _Counting:
                 work += [then for _, then in node.onwards]
         self.known: dict[Key, list[Formula]] = {key: [*dict.fromkeys(self._seen(*key))] for key in self.nodes}
 
+    def _starts(self) -> Iterator[Linear]:
+        """Numbers of sizes that registers are given."""
+        for state in self.process.states:
+            for edge in edges_of(state.action):
+                for _, value in edge.values:
+                    if value is not None and value.terms and symbols_of(value).isdisjoint(self.registers):
+                        yield value
+
+    def _end(self) -> Linear:
+        """Where the walk ends, by where it begins."""
+        ends = [add(start, self.many) for start in self.starts if start != self.many]
+        plain = Linear(0, tuple((one, times) for one, times in self.many.terms if times > 0))
+        return min(ends, key=lambda form: len(form.terms), default=plain)
+
     def _premises(self) -> Iterator[Formula]:
         """Of sizes, on which it may rest."""
         divisors = divisors_in(self.process)
@@ -242,11 +181,8 @@ class _Counting:
             yield Compare("ge", add(add(Linear(_LARGEST), self.end, -1), one, -1))
         yield Compare("ge", add(Linear(_LARGEST), self.end, -1))
         yield Compare("ge", self.end)
-        for state in self.process.states:
-            for edge in edges_of(state.action):
-                for _, value in edge.values:
-                    if value is not None and value.terms and symbols_of(value).isdisjoint(self.registers):
-                        yield from (Compare("ge", value), Compare("ge", add(Linear(_LARGEST), value, -1)))
+        for start in self.starts:
+            yield from (Compare("ge", start), Compare("ge", add(Linear(_LARGEST), start, -1)))
 
     def _node(self, at: int, answer: bool | None) -> _Node:
         action = self.process.states[at].action
@@ -358,7 +294,8 @@ class _Counting:
         left = atom(self.left)
         points = [{**visit.values, self.left: many} for visit, many in visits]
         seen = Points(points)
-        yield from map(partial(Compare, "eq"), seen.equations([*forms, left, *(atom(one) for one, _ in self.many.terms)]))
+        sizes = dict.fromkeys(one for form in (self.many, *self.starts) for one, _ in form.terms)
+        yield from map(partial(Compare, "eq"), seen.equations([*forms, left, *map(atom, sizes)]))
         here = add(self.end, left, -1)  # how far the walk has come, if it begins at what is taken away
         apart = [left, add(self.many, left, -1), *forms]
         apart += [add(end, one, -1) for one in forms for end in (self.end, here)]

@@ -9,10 +9,10 @@ Each step of the process is then one of its restatement: the facts hold wherever
 decide nothing that the process does not. That a restatement does not ask for ever follows from its termination (progress.py).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import count
 
-from pipec.record import replace
+from pipec.record import record, replace
 from pipec.verify.checker.certificate import Onward, Place, Restatement
 from pipec.verify.checker.configuration import need
 from pipec.verify.checker.unknown import unknown
@@ -73,6 +73,21 @@ def _named(network: Network) -> set[Symbol]:
     return named
 
 
+@record
+class _Having:
+    """The same premises, without and with what is known of sizes: what follows without it is soon seen, where products of many sizes would
+    take all steps that a question may."""
+
+    systems: tuple[System, ...]
+
+    def extended(self, premises: Iterable[Formula]) -> "_Having":
+        more = [*premises]
+        return _Having(tuple([one.extended(more) for one in self.systems]))
+
+    def entails(self, formula: Formula) -> bool:
+        return any(one.entails(formula) for one in self.systems)
+
+
 class _Restating:
     def __init__(self, process: Process, other: Restatement, sizes: System, foreign: Collection[Symbol]) -> None:
         self.before, self.other, self.sizes, self.foreign = process, other, sizes, foreign
@@ -129,7 +144,7 @@ class _Restating:
         # Where a loop is written out several times, the same is asked each time.
         asked = place.facts, answer, onward.requires, meant, edge.requires, edge.values, onward.values, then.facts
         if asked not in self.shown:
-            having = self.sizes.extended((*place.facts, answer, *onward.requires))
+            having = _Having((System(), self.sizes)).extended((*place.facts, answer, *onward.requires))
             need(having.entails(meant), "a restatement asks something else")
             having = having.extended([meant])
             need(all(map(having.entails, edge.requires)), "a restatement lets arithmetic wrap")
@@ -137,7 +152,7 @@ class _Restating:
             self.shown.add(asked)
         return Edge(onward.target, (*edge.values, *onward.values), edge.advances, onward.requires)
 
-    def _holds(self, having: System, edge: Edge, onward: Onward, then: Place) -> None:
+    def _holds(self, having: _Having, edge: Edge, onward: Onward, then: Place) -> None:
         """Whether the facts hold at the place reached."""
         values = {symbol: unknown(next(self.unknowns)) if value is None else value for symbol, value in edge.values}
         values |= dict(onward.values)

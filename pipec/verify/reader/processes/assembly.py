@@ -26,7 +26,7 @@ class Assembly:
 
     def __init__(
         self, name: str, interface: Interface, rings: list[Ring], threads: int, ranges: dict[str, tuple[int, int]],
-        conditions: tuple[Formula, ...], *, near: bool = False, ends: Mapping[Linear, Linear] | None = None,
+        conditions: tuple[Formula, ...], *, near: bool = False, ends: Mapping[Linear, tuple[Linear, Linear]] | None = None,
     ) -> None:  # fmt: skip
         self.name, self.interface, self.threads, self.ranges, self.near = name, interface, threads, ranges, near
         self.conditions, self.ends = conditions, ends or {}

@@ -5,11 +5,26 @@ One loop over the blocks of K of all tiles of a block goes round `share * K` tim
 up from 0 only if there are no more blocks than tiles. Elsewhere this would only make each question of a proof longer.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pipec.verify.network import Process, Test, edges_of
+from pipec.verify.reader.processes.leaps import goes_on
 from pipec.verify.reader.text.interface import Interface
-from pipec.verify.terms import RANGES, Apply, Compare, Formula, Linear, add, atom, computed_in, forms_of, is_quotient, symbols_of
+from pipec.verify.terms import (
+    RANGES,
+    Apply,
+    Both,
+    Compare,
+    Either,
+    Formula,
+    Linear,
+    add,
+    atom,
+    computed_in,
+    forms_of,
+    is_quotient,
+    symbols_of,
+)
 
 
 def blocks_at_most(interface: Interface, processes: Iterable[Process], names: set[str]) -> Iterator[Formula]:
@@ -23,11 +38,18 @@ def blocks_at_most(interface: Interface, processes: Iterable[Process], names: se
                 yield Compare("ge", add(most, blocks, -1))
 
 
-def ends_of_portions(ends: Mapping[Linear, Linear], processes: Iterable[Process]) -> Iterator[Formula]:
-    """That where a block's portion of the tiles ends is a signed number, as far as a process counts from where it begins. `ends`: by
-    where that is."""
+def ends_of_portions(ends: Mapping[Linear, tuple[Linear, Linear]], processes: Sequence[Process]) -> Iterator[Formula]:
+    """That where a block's portion of the tiles ends is a signed number, as far as a process counts from where it begins; and, where some
+    process goes on from numbers that it computes, as to the end of a tile, that portions of no less than 0 tiles lie among these. `ends`:
+    by where a portion begins, and what it is one of."""
     given = {form for process in processes for form in _forms(process)}
-    yield from (Compare("ge", add(Linear(RANGES["s32"][1]), end, -1)) for begin, end in ends.items() if begin in given)
+    within = any(map(goes_on, processes))
+    for begin, (end, whole) in ends.items():
+        if begin in given:
+            yield Compare("ge", add(Linear(RANGES["s32"][1]), end, -1))
+            if within:
+                among = Both((Compare("ge", begin), Compare("ge", add(whole, end, -1))))
+                yield Either((Compare("ge", add(Linear(-1), whole, -1)), among))
 
 
 def multiplied_places(interface: Interface, processes: Iterable[Process]) -> Iterator[str]:

@@ -62,7 +62,8 @@ class Arithmetic:
     conditions that were folded up what they were of the symbols that they are a function of now. Runs at given sizes compute with these,
     and portions of blocks are recognised in them. `apart`: there was a number of which `as_read` tells something else. `loads`: there was
     a number that is loaded. `placed`: `near` makes a difference. `signed`: by forms of 32 bits the signed numbers that were read of them,
-    in their type. `ends`: by where portions of blocks begin, where they end, which is in that type (see portions.py).
+    in their type. `ends`: by where portions of blocks begin, where they end, which is in that type, and what they are portions of (see
+    portions.py).
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Arithmetic:
         self.widest, self.apart, self.loads = 0, False, False
         self.folds: Folds = {}
         self.signed: dict[Linear, Linear] = {}
-        self.ends: dict[Linear, Linear] = {}
+        self.ends: dict[Linear, tuple[Linear, Linear]] = {}
         self._memory: dict[object, tuple[Value, tuple[Formula, ...]]] = {}
         self._same: dict[Value, Value] = {}
         self._left: dict[Linear, tuple[int, int]] = {}  # what divisions leave: between which numbers
@@ -145,11 +146,11 @@ class Arithmetic:
         found = portion(self, form)
         if found is None:
             return None
-        begin, more, share = found
+        begin, more, shared = found
         # Where it begins is said by a product, but it only matters that it is the same number for all.
         number = self._function(atom(Apply("s32", (begin,))), 32)
         assert isinstance(number, Linear)
-        self.ends[number] = add(number, share)
+        self.ends[number] = add(number, shared.share), shared.whole
         return add(number, more)
 
     def _function(self, value: Linear | Formula, width: int) -> Linear | Formula:
@@ -392,9 +393,9 @@ class Arithmetic:
             down, up = (least, most) if times > 0 else (most, least)
             low = -inf if isinf(low) or isinf(down) else low + times * down
             high = inf if isinf(high) or isinf(up) else high + times * up
-        if (dealt_out := share_of(form)) is not None:
+        if (sharedout := share_of(form)) is not None:
             # (None gets more than there are.)
-            least, most = self.bounds(dealt_out, usual=usual)
+            least, most = self.bounds(sharedout, usual=usual)
             low, high = max(low, min(least, 0)), min(high, max(most, 0))
         for least, most in (_left_of(form), self._left.get(form, (-inf, inf))):
             low, high = max(low, least), min(high, most)

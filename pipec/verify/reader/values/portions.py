@@ -58,15 +58,15 @@ class Portions:
         return add(atom(Apply("mul.lo.s32", tuple(factors))), self.ahead)
 
 
-def portion(how: Reading, form: Linear) -> tuple[Linear, Linear, Linear] | None:
+def portion(how: Reading, form: Linear) -> tuple[Linear, Linear, Portions] | None:
     """If the form, of 32 bits, is where a block's portion begins or ends: where that begins, but for multiples of 2^32; how much is in
-    front of the form; and how much is in the portion. Begin and end are signed numbers."""
+    front of the form; and how it is dealt. Begin and end are signed numbers."""
     for each in _dealt(how, form):
         low, high = how.bounds(each.whole)
         if _SIGNED[0] <= low and high <= _SIGNED[1]:
             for more in (Linear(0), each.share):
                 if _alike(how, each, form, add(each.begin, more)):
-                    return each.begin, more, each.share
+                    return each.begin, more, each
     return None
 
 
