@@ -15,6 +15,7 @@ from pipec.verify.network import Arrive, End, Test, Unreadable, Wait
 from pipec.verify.reader.processes.walk import Walk
 from pipec.verify.reader.read import read
 from pipec.verify.reader.text.operations import number_of, operation
+from pipec.verify.reader.values.interpretation import Interpretation
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 GEMM = (GOLDEN / "gemm.ptx").read_text()
@@ -146,9 +147,9 @@ def test_memory_that_is_written_says_nothing() -> None:
     text = (GOLDEN / "gemm_grouped.ptx").read_text()
     load = re.search(r"\t@%p\d+ ld.global.b32 %r\d+, (\[%rd\d+\]);\n", text)
     # (A limit at which no number is so large that it becomes a function without parts.)
-    assert load and "ld.global" in repr(read(text, "gemm_grouped", 200).processes)
+    assert load and "ld.global" in repr(read(text, "gemm_grouped", Interpretation(200)).processes)
     written = f"{text[: load.start()]}\tst.global.b32 \t{load[1]}, 0;\n{text[load.start() :]}"
-    assert "ld.global" not in repr(read(written, "gemm_grouped", 200).processes)
+    assert "ld.global" not in repr(read(written, "gemm_grouped", Interpretation(200)).processes)
 
 
 def kernels() -> list:
