@@ -20,7 +20,7 @@ from ..machine.program import Execute
 from ..machine.threads.cta import Warp
 from ..ptx.constants import immediate_bits
 from ..ptx.specials import SPECIALS
-from ..ptx.tree import Address, Immediate, Instruction, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector
+from ..ptx.tree import Address, Immediate, Instruction, Negated, Operand, Pair, Part, Register, Sink, Special, Symbol, Vector
 from ..ptx.types import LANES, TYPES, Addresses, LaneValues, Type, unsigned
 from .ordering import SCOPES, SEMANTICS, Ordering
 from .widths import Reader, Writer, extension, split_wide
@@ -28,7 +28,7 @@ from .widths import Reader, Writer, extension, split_wide
 AddressReader = Callable[[Warp], Addresses]
 Meaning = Callable[["Decoder"], Execute]
 
-OPERANDS = (Address, Immediate, Negated, Pair, Register, Sink, Special, Symbol, Vector)
+OPERANDS = (Address, Immediate, Negated, Pair, Part, Register, Sink, Special, Symbol, Vector)
 # A modifier; where the names are literals of a type, the result has that type.
 Name = TypeVar("Name", bound=str)
 

@@ -14,7 +14,7 @@ from ..compiled.tracer import trace
 from ..errors import SimulationError
 from ..machine.image import MATRICES, Image
 from ..ptx.specials import SPECIALS
-from ..ptx.tree import Address, Immediate, Instruction, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector
+from ..ptx.tree import Address, Immediate, Instruction, Negated, Operand, Pair, Part, Register, Sink, Special, Symbol, Vector
 from ..ptx.types import TYPES, unsigned
 from .decode import Decoded, decode
 
@@ -57,6 +57,8 @@ def _shape(operand: Operand, memory: bool = False) -> Hashable:
             return "pair", _shape(first), _shape(second)
         case Negated(operand=inner):
             return "not", _shape(inner)
+        case Part(operand=inner, selector=selector, minus=minus):
+            return "part", selector, minus, _shape(inner)
     raise TypeError("an address")
 
 
@@ -102,6 +104,8 @@ def _renamed(operand: Operand, image: _Blank) -> Operand:
             return Pair(_renamed(first, image), _renamed(second, image))
         case Negated(operand=inner):
             return Negated(_renamed(inner, image))
+        case Part(operand=inner, selector=selector, minus=minus):
+            return Part(_renamed(inner, image), selector, minus)
         case Address(base=Register() as base):
             return Address(cast(Register, _renamed(base, image)), cast(int, Offset()))
         case Address(base=Symbol() as base):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pipec.record import record
 
-from ..ptx.tree import Instruction, Operand, Pair, Register, Vector
+from ..ptx.tree import Instruction, Operand, Pair, Part, Register, Vector
 from .tensor.pending_loads import Bits, pending_at, registers
 
 # Their first operand is no destination.
@@ -66,7 +66,7 @@ def unset_reads(items: Sequence[Instruction], successors: Sequence[Sequence[int]
 def _destination(item: Instruction) -> tuple[Operand, ...]:
     first = item.operands[:1]
     written = item.root not in _NO_DESTINATION or item.opcode.startswith(_DESTINATION)
-    registers_alone = all(isinstance(one, (Register, Vector, Pair)) for one in first)
+    registers_alone = all(isinstance(one, (Register, Vector, Pair, Part)) for one in first)
     return first if written and registers_alone and not item.opcode.startswith(("tcgen05.mma", "tcgen05.dealloc")) else ()
 
 

@@ -21,6 +21,7 @@ from .tree import (
     Negated,
     Operand,
     Pair,
+    Part,
     Register,
     Sink,
     Special,
@@ -33,6 +34,8 @@ from .variables import SPACES, variables
 
 # Which of them take an element of an array as the memory there; the others take its address.
 _ACCESSES = frozenset({"ld", "ldu", "st"})
+# A name, and the bytes or halfwords of it that a video instruction selects.
+_SELECTED = re.compile(r"(.+)\.[bh][0-7]{1,4}")
 _NUMBERED = re.compile(r"^(.*?)(0|[1-9]\d*)$")
 _VECTORS = {".v2": 2, ".v4": 4}
 _COMPONENTS = ("xr", "yg", "zb", "wa")
@@ -213,9 +216,26 @@ class Body:
         if token.text == "!" and cursor.ahead(1).kind == "word":
             cursor.take()
             return Negated(self.operand())
+        if token.text == "-" and cursor.ahead(1).kind == "word" and isinstance(self.whole(cursor.ahead(1).text), Register):
+            cursor.take()
+            return Part(*self.part(cursor.word(), token.line), minus=True)
         if token.kind == "word" and token.text != "WARP_SZ":
+            if isinstance(self.whole(token.text), Register) and self.declared(token.text) is None:
+                return Part(*self.part(cursor.word(), token.line))
             return self.reference()
         return expression(cursor)
+
+    def whole(self, text: str) -> Register | Vector | Symbol | None:
+        """What is declared under the name, but for a selector of its parts."""
+        found = _SELECTED.fullmatch(text)
+        return self.declared(text) or (self.declared(found[1]) if found else None)
+
+    def part(self, text: str, line: int) -> tuple[Operand, str]:
+        """A register, and the parts of it that are selected."""
+        if self.declared(text) is not None:
+            return self.name(text, line), ""
+        name, _, selector = text.rpartition(".")
+        return self.name(name, line), selector
 
     def listed(self, closing: str) -> tuple[Operand, ...]:
         items = []

@@ -14,7 +14,22 @@ from pipec.budgets import BUDGETS
 from pipec.record import record, replace
 
 from ..errors import budget_ended, malformed
-from .tree import Address, Base, Function, Guard, Instruction, Module, Negated, Operand, Pair, Register, Symbol, Variable, Vector
+from .tree import (
+    Address,
+    Base,
+    Function,
+    Guard,
+    Instruction,
+    Module,
+    Negated,
+    Operand,
+    Pair,
+    Part,
+    Register,
+    Symbol,
+    Variable,
+    Vector,
+)
 
 _BUDGET = "inlined instructions"
 
@@ -57,6 +72,8 @@ class _Copy:
                 return Pair(self.operand(value.first), self.operand(value.second))
             case Negated():
                 return Negated(self.operand(value.operand))
+            case Part():
+                return replace(value, operand=self.operand(value.operand))
         return value
 
     def base(self, value: Base) -> Base:

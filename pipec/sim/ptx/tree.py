@@ -80,10 +80,19 @@ class Negated:
     operand: Operand
 
 
+@record
+class Part:
+    """An operand of a video instruction: `%r1.b2`, `%r1.h32`, `-%r1.h0` (`minus`). `selector` is empty for the whole word."""
+
+    operand: Operand
+    selector: str = ""
+    minus: bool = False
+
+
 # What a name can denote, and what an address can start from.
 Named = Register | Special | Symbol | Vector | Sink
 Base = Named | int
-Operand = Register | Special | Immediate | Symbol | Address | Vector | Sink | Pair | Negated
+Operand = Register | Special | Immediate | Symbol | Address | Vector | Sink | Pair | Negated | Part
 
 
 @record

@@ -12,7 +12,7 @@ from ...errors import SimulationError
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
 from ...machine.threads.divergence import Outcome
-from ...ptx.tree import Address, Instruction, Negated, Operand, Pair, Register, Vector
+from ...ptx.tree import Address, Instruction, Negated, Operand, Pair, Part, Register, Vector
 
 _LOAD, _WAIT = "tcgen05.ld.", "tcgen05.wait::ld"
 NOTHING_HELD: frozenset[int] = frozenset()
@@ -33,7 +33,7 @@ def registers(operand: Operand | int) -> Iterator[int]:
         case Pair():
             yield from registers(operand.first)
             yield from registers(operand.second)
-        case Negated():
+        case Negated() | Part():
             yield from registers(operand.operand)
 
 
