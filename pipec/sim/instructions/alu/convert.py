@@ -12,8 +12,9 @@ from pipec.record import record
 
 from ...machine.program import Execute
 from ...machine.threads.cta import Warp
-from ...ptx.types import LANES, TYPES, LaneValues, Type
+from ...ptx.types import LANES, TYPES, LaneValues, Type, unsigned
 from ...units.numbers.formats import FORMATS, ROUNDINGS, Rounding, decode, encode
+from ...units.numbers.numerics import F16_NAN, F32_NAN
 from ..decode import Decoder, instruction
 from ..widths import Reader, Writer
 from .floating import finish, round_fraction
@@ -96,6 +97,8 @@ def _scalar(d: Decoder, to: Type, from_: Type, integer_rounding: str | None, mod
     value = _float_reader(read, from_, options.ftz)
     if not _is_float(to):
         return _to_integer(write, value, to, _ROUND_TO_INTEGER[integer_rounding or "rzi"], from_)
+    if (nan := _nan(from_, to, mode, options, rounds=integer_rounding is not None)) is not None:
+        write = _writing_nan(write, read, from_, to, nan)
     if integer_rounding:
         whole = _ROUND_TO_INTEGER[integer_rounding]
         return lambda warp: write(warp, finish(whole(value(warp)), to.name, "rn", options.ftz, options.sat))
@@ -108,6 +111,56 @@ def _float_reader(read: Reader, type_: Type, ftz: bool) -> Reader:
     if ftz and type_.name == "f32":
         return lambda warp: flush(read(warp)).astype(np.float64)
     return lambda warp: read(warp).astype(np.float64)
+
+
+def _nan(
+    from_: Type, to: Type, mode: Rounding, options: _Options, *, rounds: bool
+) -> Callable[[LaneValues], LaneValues | np.generic] | None:
+    """What becomes of the bits of a NaN, as unsigned integers; None where the value that is written has them already. PTX leaves it open;
+    measured on an H200."""
+    if options.sat or options.satfinite:
+        return None  # +0, or the canonical NaN
+    if to.name == "tf32":
+        # The bits that tf32 lacks are cut off, which may leave an infinity.
+        return (lambda bits: bits & np.uint32(0xFFFFE000)) if mode == "rna" and not options.relu else None
+    if from_ is to and not rounds and not options.ftz and to.name in ("f32", "f64"):
+        return lambda bits: bits
+    if "f64" in (from_.name, to.name):
+        if options.ftz and from_.name == "f32":
+            return lambda _: np.uint64(0x7FFFFFFFE0000000)  # through the canonical NaN of f32
+        return lambda bits: _quietened(bits, from_.name, to.name)
+    canonical = unsigned(to.bits).dtype.type(F32_NAN if to.name == "f32" else F16_NAN)
+    return lambda _: canonical
+
+
+# The bits of the fraction.
+_FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
+
+
+def _quietened(bits: LaneValues, from_: str, to: str) -> LaneValues:
+    """A NaN with the same sign and the leading bits of the fraction, of which the first is set."""
+    fraction, kept = _FRACTION[from_], _FRACTION[to]
+    width, wide = TYPES[to].bits, bits.astype(np.uint64)
+    lead = (wide << np.uint64(64 - fraction)) >> np.uint64(64 - kept)
+    sign = wide >> np.uint64(TYPES[from_].bits - 1) << np.uint64(width - 1)
+    exponent = np.uint64((1 << width - 1) - (1 << kept) | 1 << kept - 1)
+    return (sign | exponent | lead).astype(unsigned(width).dtype)
+
+
+def _writing_nan(
+    write: Writer, read: Reader, from_: Type, to: Type, nan: Callable[[LaneValues], LaneValues | np.generic]
+) -> Writer:
+    """`write`, but for the lanes whose source is a NaN."""
+    source, result = unsigned(from_.bits).dtype, unsigned(to.bits).dtype
+    infinity = source.type((1 << from_.bits - 1) - (1 << _FRACTION[from_.name]))
+    magnitude = source.type((1 << from_.bits - 1) - 1)
+
+    # Without a branch on whether there is one, so that the form can be compiled.
+    def patched(warp: Warp, value: LaneValues) -> None:
+        bits = read(warp).view(source)
+        write(warp, np.where(bits & magnitude > infinity, nan(bits), value.view(result)).view(to.dtype))
+
+    return patched
 
 
 def _float_to_float(write: Writer, value: Reader, to: Type, mode: Rounding, options: _Options) -> Execute:
@@ -203,8 +256,12 @@ def _half(value: LaneValues) -> LaneValues:
 
 
 _PLAIN = _Options(False, False, False, False)
-# Round-to-nearest conversions of f32 that NumPy can do, as bits.
-_NEAREST: dict[tuple[str, str], Callable[[LaneValues], LaneValues]] = {("f32", "bf16"): to_bf16, ("f32", "f16"): _half}
+# Round-to-nearest conversions that NumPy can do, as bits. (bf16 is the upper half of f32, its NaNs too.)
+_NEAREST: dict[tuple[str, str], Callable[[LaneValues], LaneValues]] = {
+    ("f32", "bf16"): to_bf16,
+    ("f32", "f16"): _half,
+    ("bf16", "f32"): lambda bits: bits.astype(np.uint32) << np.uint32(16),
+}
 
 
 def _relu(value: LaneValues, relu: bool) -> LaneValues:
