@@ -133,7 +133,7 @@ class Machine:
         self.failed: set[tuple[int, int, int, int]] = set()  # mbarrier tests that the schedule made fail
         self.outside: list[Allocation] = []  # the caller's writable memory
         self.progress = self.meetings = 0
-        self.clock_reads = 0
+        self.clock_reads = self.last_clock = 0
         self.now = 0
         self.warp_instructions = 0
         self.thread_instructions = 0
@@ -152,6 +152,11 @@ class Machine:
         self.preceding = Preceding(0)
         self.grid_workspace = 0  # address of the barrier of a cooperative launch
         self.parameters = self.constants = FlatMemory("param", np.zeros(0, np.uint8))
+
+    def clock(self) -> int:
+        """The time, but later than at every earlier reading: a warp's instructions of one turn share their time."""
+        self.last_clock = max(self.now, self.last_clock + 1)
+        return self.last_clock
 
     def hold_to(self, rules: Rules) -> None:
         self.rules: Rules = rules
