@@ -63,9 +63,13 @@ def uninstall() -> None:
         _installed.pop().uninstall()
 
 
-def findings() -> list[Finding]:
-    """Warnings from launches since `install`."""
-    return [finding for device in _installed for finding in device.findings]
+def findings(*, clear: bool = False) -> list[Finding]:
+    """Warnings from launches since `install`, or since they were last cleared."""
+    found = [finding for device in _installed for finding in device.findings]
+    if clear:
+        for device in _installed:
+            device.findings.clear()
+    return found
 
 
 def reachable(*tensors: object) -> None:
