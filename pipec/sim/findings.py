@@ -145,7 +145,8 @@ CHECKS: dict[CheckName, Check] = {
         "memory that is deallocated without a wait for their commit, and commits to mbarriers that their own CTA no "
         "longer uses, or that another CTA has left by its exit after it has waited for another commit behind the same "
         "MMAs; arrivals at an mbarrier of another CTA that nothing orders before it is invalidated there (a race if the "
-        "memory is used again)",
+        "memory is used again); copies into shared memory for which no warp of the CTA waits before it exits (an error "
+        "where they are under way then)",
         practice="warn",
     ),
     "phase": Check(

@@ -116,6 +116,7 @@ def complete(cta: Cta, address: int, count: int, what: str, *accesses: Access) -
             barrier.began = join(barrier.began, access.behind.order)
         elif access.behind is not None:
             barrier.issued.append(access)
+            barrier.landing_last = access
     cta.after_barrier_operation(barrier, barrier.state.complete_tx(count))
 
 

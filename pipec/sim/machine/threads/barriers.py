@@ -134,11 +134,11 @@ class TrackedBarrier:
     operations of other CTAs began that have counted their bytes, `came` that of completed phases; `began` is the same with what only
     relaxed cluster barriers show, what preceded copies of its own CTA whose warps have not arrived, and what warps that have arrived know
     so. `landing` is what warps knew when they asked for arrivals behind their cp.async, `landed` that of completed phases. `issued`: the
-    copies of its own CTA that have counted bytes in the current phase. `tested`: the time and place of each warp's last test by parity
-    in the current phase that found the one before complete. `latest`: the phase of each warp's last arrival, `doubtful` the arrivals that
-    may count in the phase named with them, with their place, `waited` the last phase that a test has found complete. `made` is its
-    initialisation, `announced` whether a
-    fence.mbarrier_init has followed it, `invalidated` its end, `overwritten` what has been issued over it."""
+    copies of its own CTA that have counted bytes in the current phase, `landing_last` the last one of all phases. `tested`: the time and
+    place of each warp's last test by parity in the current phase that found the one before complete. `latest`: the phase of each warp's
+    last arrival, `doubtful` the arrivals that may count in the phase named with them, with their place, `waited` the last phase that a
+    test has found complete. `made` is its initialisation, `announced` whether a fence.mbarrier_init has followed it, `invalidated` its
+    end, `overwritten` what has been issued over it."""
 
     state: Mbarrier
     offset: int
@@ -161,6 +161,7 @@ class TrackedBarrier:
     counts: Counts = field(default_factory=Counts)
     tested: dict[Thread, tuple[int, int]] = field(default_factory=dict)
     issued: list[Access] = field(default_factory=list)
+    landing_last: Access | None = None
     latest: dict[Thread, int] = field(default_factory=dict)
     doubtful: list[tuple[int, int, SimulationError]] = field(default_factory=list)
     waited: int = -1

@@ -7,7 +7,7 @@ from ..image import Image
 from ..machine import Machine
 from ..races.leftovers import judge
 from .barriers import TrackedBarrier
-from .cta import Cluster, Warp
+from .cta import Cluster, Cta, Warp
 from .groups import uncommitted, unwaited
 
 
@@ -31,6 +31,8 @@ def check_end(cluster: Cluster) -> None:
                 pc = _announced_at(image, barrier)
                 item = image.item(pc)
                 findings.add("bytes", offset, error.located(item.line if item else 0, image.source(item)))
+        if not cluster.several and machine.watching:
+            _check_landed(cta)
         leak = cta.tensor.leak(cta.name) if cta.tensor is not None else None
         if leak is not None:
             findings.add("leak", "", leak)
@@ -50,6 +52,24 @@ def check_end(cluster: Cluster) -> None:
         if not warp.in_flight:
             image.spare.append(warp.file)
     machine.spare_rows += [cta.warp_rows for cta in cluster.ctas]
+
+
+def _check_landed(cta: Cta) -> None:
+    """Copies into shared memory that are complete by now, but of which no warp has found that before it exited: the memory may have been
+    another CTA's. (Those in clusters are checked at the exit.)"""
+    clocks = [warp.thread.knowledge.order for warp in cta.warps]
+    for barrier in cta.mbarriers.values():
+        copy = barrier.landing_last
+        if copy is None or any(copy.over(clock) for clock in clocks) or cta.machine.findings.again("exit", ("landed", copy.pc)):
+            continue
+        item = cta.image.item(copy.pc)
+        error = SimulationError(
+            "undefined",
+            f"no warp of {cta.name} waits for this copy into its shared memory, which is gone when it exits: the copy may still be under "
+            "way then",
+        )
+        findings = cta.machine.findings
+        findings.add("exit", ("landed", copy.pc), error.located(item.line if item else 0, cta.image.source(item)))
 
 
 def _leave_out_onlookers(cluster: Cluster) -> None:
