@@ -152,14 +152,14 @@ def test_shapes() -> None:
 def _all_tiles() -> list[Tile]:
     """Those that are listed, and what the model chooses, which takes a second for each shape."""
     listed = [tile for shape in SHAPES for tile in tiles(shape)]
-    chosen = [automatic(shape) for shape in some("automatic tiles", SHAPES, 0.06)]
+    chosen = [automatic(shape) for shape in some("automatic tiles", SHAPES, 0.03)]
     found = {(tile.example, str(tile.constants)): tile for tile in (*listed, *chosen)}
     return list(found.values())
 
 
 def test_every_tile_passes_the_checks() -> None:
     refused = {}
-    for tile in some("tiles of the method", _all_tiles(), 0.3):
+    for tile in some("tiles of the method", _all_tiles(), 0.15):
         source = read_source(str(ROOT / "examples" / f"{tile.example}.pipe"))
         state = compile_source(source, Options(None, dict(tile.constants)), until="limits")
         if state.failed:

@@ -184,6 +184,7 @@ _MOST = {
 }
 
 
+@pytest.mark.sample(0.4)
 @pytest.mark.skipif(disassembler() is None, reason="nvdisasm is not here")
 @pytest.mark.parametrize("name", _MOST)
 def test_issue_of_a_k_block(name: str) -> None:

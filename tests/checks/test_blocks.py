@@ -6,6 +6,7 @@ import re
 
 import pytest
 from index_kernels import SIZES, TEMPLATES, Filled, Template, collision, filled
+from samples import numbers
 
 import pipec
 from pipec.driver import STAGES, Compilation, Options, compile_source
@@ -15,7 +16,7 @@ from pipec.kir.global_memory.overlaps import answers_of_blocks
 from pipec.kir.ir import Kernel
 from pipec.source import Source
 
-KERNELS = 8  # of each template
+FEW, KERNELS = 3, 8  # of each template
 
 
 def planned(text: str) -> Kernel | None:
@@ -49,9 +50,8 @@ def collides(kernel: Filled, *, in_blocks: bool) -> str:
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda one: one.name)
 def test_nothing_is_shown_that_is_not_so(template: Template) -> None:
-    draw = random.Random(template.name)
-    for _ in range(KERNELS):
-        kernel = filled(template, draw, 0.6)
+    for number in numbers(f"kernels of {template.name}", FEW, KERNELS):
+        kernel = filled(template, random.Random(f"{template.name}/{number}"), 0.6)
         for answer, in_blocks in zip(answers(kernel.text) or (), (True, False), strict=False):
             met = collides(kernel, in_blocks=in_blocks) if answer != "open" else ""
             assert not met, f"{kernel.text}\n{met}"

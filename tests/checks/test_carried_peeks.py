@@ -128,6 +128,7 @@ def source(arch: str, body: list[str], load: list[str] = LOAD) -> str:
     return KERNELS[arch].format(body="\n".join(" " * 12 + line for line in body), load="\n".join(" " * 8 + line for line in load))
 
 
+@pytest.mark.combinations(0.5)
 @pytest.mark.parametrize("arch", KERNELS)
 @pytest.mark.parametrize("words", RIGHT)
 def test_right_ones_compute(words: str, arch: str) -> None:

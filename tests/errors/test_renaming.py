@@ -168,6 +168,7 @@ def test_examples_by_other_names(path: Path, way: Callable[[list[str]], dict[str
     assert said(path.name, other) == ([], [verdict.outcome for verdict in verdicts]), other
 
 
+@pytest.mark.sample(0.4)
 @pytest.mark.parametrize(
     "path", [path for path in CASES if path.parent.name not in ABOUT_NAMES], ids=lambda path: f"{path.parent.name}/{path.stem}"
 )

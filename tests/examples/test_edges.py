@@ -19,7 +19,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sample(0.2)
+@pytest.mark.sample(0.1)
 @pytest.mark.parametrize(("path", "kernel", "name"), CASES, ids=[f"{path.stem}-{kernel}-{name}" for path, kernel, name in CASES])
 def test_edges(path: Path, kernel: str, name: str) -> None:
     source = Source(path.name, path.read_text(encoding="utf-8"))

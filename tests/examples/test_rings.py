@@ -57,7 +57,7 @@ KERNELS = [
 ]
 
 
-@pytest.mark.sample(0.3)
+@pytest.mark.sample(0.2)
 @pytest.mark.parametrize("sizes", KERNELS)
 def test_every_ring_comes_round(sizes: list[Run]) -> None:
     once = {row.pipeline for row in sizes[0].plan.interface.barriers}

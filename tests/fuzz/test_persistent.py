@@ -10,7 +10,7 @@ from fuzz.persistent_kernels import KINDS, TURNS, draw
 from samples import numbers
 
 
-@pytest.mark.parametrize("number", numbers("persistent", 4, 200))
+@pytest.mark.parametrize("number", numbers("persistent", 3, 200))
 def test_persistent_kernels(number: int) -> None:
     assert attempt(random.Random(f"persistent/0/{number}")) is None
 

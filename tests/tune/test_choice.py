@@ -134,7 +134,7 @@ TUNED = [path for path in sorted(EXAMPLE.parent.glob("*.pipe")) if "\n    tune "
 def test_whatever_the_checks_let_pass_is_proved(path: Path) -> None:
     """The proof comes after the choice, so that a candidate that is not decided would fail the call that it was chosen for."""
     found = choices(read_source(str(path)).text)
-    for candidate in some(f"candidates of {path.stem}", found.candidates, 3 / len(found.candidates)):
+    for candidate in some(f"candidates of {path.stem}", found.candidates, 2 / len(found.candidates)):
         if not found.refusal(candidate):
             state = compile_source(found.source, Options(None, candidate.constants), until="prove")
             assert not state.diagnostics, (str(candidate), [str(one) for one in state.diagnostics])

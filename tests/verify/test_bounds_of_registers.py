@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from samples import volume
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.flow.bounds import Bounds
@@ -79,7 +80,7 @@ def test_operations_stay_in_their_intervals(opcode: str) -> None:
     at, op = random.Random(opcode), operation(opcode)
     assert op is not None
     useful = 0
-    for _ in range(3000):
+    for _ in range(volume(1000, 3000)):
         count = COUNTS.get(op.name, 2)
         rows = [drawn(at, op.width == 64 and bool(number)) for number in range(count)]
         for which in range(count):

@@ -167,7 +167,7 @@ IDIOMS = (rounded, left_over, one_more_if_some_is_left, dealt, asked_of_parts, m
 @pytest.mark.parametrize("seed", some("idioms", range(40), 0.5))
 def test_what_compilers_write_is_what_the_machine_computes(seed: int) -> None:
     draw, read = random.Random(seed), 0
-    for _ in range(volume(12, 60)):
+    for _ in range(volume(6, 60)):
         run = Machine(draw)
         for _ in range(24):
             try:

@@ -129,7 +129,7 @@ def portion(run: Dealing) -> None:
 @pytest.mark.parametrize("seed", some("portions", range(30), 0.5))
 def test_they_are_what_the_machine_computes(seed: int) -> None:
     draw, seen = random.Random(seed), 0
-    for _ in range(volume(30, 300)):
+    for _ in range(volume(15, 300)):
         run = Dealing(draw)
         try:
             portion(run)
