@@ -4,7 +4,7 @@ import re
 from random import Random
 
 import pytest
-from examples.catalogue import cases, compiled
+from examples.catalogue import Case, cases, compiled
 
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.read import read
@@ -98,8 +98,9 @@ def test_the_kernel_ends_with_its_brace(depth: int) -> None:
         kernel_of(text.partition("}\n.visible")[0], None)
 
 
-@pytest.mark.parametrize("text", [HEAD + STATEMENTS + "}\n", *[compiled(case).ptx or "" for case in cases()[:6]]], ids=range(7))
-def test_what_is_defined_is_known_before_an_instruction_is_made(text: str) -> None:
+@pytest.mark.parametrize("case", [None, *cases()[:6]], ids=range(7))
+def test_what_is_defined_is_known_before_an_instruction_is_made(case: Case | None) -> None:
+    text = HEAD + STATEMENTS + "}\n" if case is None else compiled(case).ptx or ""
     for name in entries_of(text):
         code = kernel_of(text, name).code
         firsts = [code.first(number) for number in range(len(code))]
