@@ -7,6 +7,7 @@ messages to the catalogue.
 from pipec.checks.grid import blocks, grids, scheduling, semaphores, signs
 from pipec.checks.memory import global_order, registers, resources
 from pipec.checks.memory.findings import findings
+from pipec.checks.memory.hand_overs import tells
 from pipec.checks.stages import carried_peeks, in_turn, linear, roles, signals, stated_counts, sub_stages
 from pipec.checks.summary import collect
 from pipec.checks.tiles import accumulators, aliases, copies, late_reads, lifetime, mma, shapes, tensor_tiles
@@ -53,4 +54,4 @@ def check_plan(plan: Plan, sink: Sink) -> Findings:
     if global_order.check_rows_anywhere(rows, sink):
         rows = ()  # what else could be said of them
     partners = global_order.check(plan, rows, sink)
-    return findings(plan, rows, blocks.check(plan.kernel, rows, sink), partners)
+    return findings(plan, rows, blocks.check(plan.kernel, rows, tells(plan), sink), partners)

@@ -130,3 +130,54 @@ def test_a_number_of_turns_that_differs_between_launches_is_assumed_to_be_that_o
     )
     findings = compile_source(Source("k.pipe", text), Options("sm_100a", allow_undecided=True)).findings["k"]
     assert any("is zero again at the end" in one for one in findings.assumed)
+
+
+TOLD = """
+kernel k(x: tensor[f32, 64, 64], v: tensor[f32, 256], y: tensor[f32, 64, 64], z: tensor[f32, 3, 64, 64], turns: tensor[i32, 1]):
+    grid(1, 1, 3)
+    go = ProducerConsumerPipeline(stages=1)
+    ring = InputTilePipeline(TilePayload(x=tile[f32, 64, 64], v=tile[f32, 1, 256]), stages=1)
+    role work(warps=1) consumes go produces ring:
+        {work}
+    role take(warps=4) consumes ring produces go:
+        with semaphore(turns[0], block.z, 3):
+            with go.produce() as g: pass
+            with ring.consume() as s:
+                store(z[block.z, 0, 0], {read})
+"""
+STORE = "store(y[0, 0], load(y[0, 0], 64, 64) * 2.0 + 1.0)"
+BEFORE = f"""with go.consume() as g: {STORE}
+        with ring.produce() as s: {{fill}}"""
+AFTER = f"""with ring.produce() as s:
+            {{fill}}
+            with go.consume() as g: {STORE}"""
+BYTES, COPIES = "tma.load(s.x, x[0, 0])", "cp.async(s.v, v[0])"
+THREADS = "write(s.x, fill(1.0, f32, 64, 64))"
+
+
+@pytest.mark.parametrize(
+    ("order", "fill", "read", "raced"),
+    [
+        (BEFORE, THREADS, "s.x", False),
+        (AFTER, THREADS, "s.x", False),
+        (BEFORE, BYTES, "s.x", False),  # announced with a fence, where the stage is obtained
+        (AFTER, BYTES, "s.x", True),  # nothing comes behind the store
+        (BEFORE, COPIES, "s.v", True),  # the copies arrive by themselves
+        (AFTER, COPIES, "s.v", True),
+    ],
+)
+def test_what_signals_tell_of_other_accesses(order: str, fill: str, read: str, *, raced: bool) -> None:
+    text = TOLD.format(work=order.format(fill=fill), read=read)
+    if read == "s.v":
+        text = text.replace("x=tile[f32, 64, 64], ", "").replace(
+            f"store(z[block.z, 0, 0], {read})", f"store.direct(z[block.z, 0, 0], {read})"
+        )
+    else:
+        text = text.replace(", v=tile[f32, 1, 256]", "")
+    # (A `with` around one statement on its line.)
+    spread = "\n".join(
+        f"{head}:\n{' ' * (len(head) - len(head.lstrip()) + 4)}{inside}" if inside else line
+        for line in text.splitlines()
+        for head, _, inside in [line.partition(": ") if line.lstrip().startswith("with") else (line, "", "")]
+    )
+    assert codes(spread) == ({"E0618"} if raced else set())

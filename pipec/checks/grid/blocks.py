@@ -8,19 +8,20 @@ from pipec.diag.message import Message, Sink
 from pipec.diag.shown import counted
 from pipec.kir.global_memory.access_pairs import Answer
 from pipec.kir.global_memory.accesses import RoleAccesses
+from pipec.kir.global_memory.clocks import Tells
 from pipec.kir.global_memory.overlaps import Overlap, between_blocks, in_front
 from pipec.kir.global_memory.places import TileBox
 from pipec.kir.ir import Kernel
 from pipec.sema import tree
 
 
-def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], sink: Sink) -> Mapping[str, Answer]:
+def check(kernel: Kernel, rows: tuple[RoleAccesses, ...], tells: Tells, sink: Sink) -> Mapping[str, Answer]:
     """Returns, for each tensor that is stored, whether it is shown that blocks access disjoint elements."""
     for access, axis in in_front(kernel, rows).items():
         coordinate = access.where.coordinates[axis]
         if not isinstance(coordinate, tree.Constant):  # the check of copies reports constants
             sink.report(copies.StoreBefore(tensor=access.tensor, at=coordinate.span))
-    found = between_blocks(kernel, rows)
+    found = between_blocks(kernel, rows, tells)
     for met in found.met:
         sink.report(_meeting(met))
     return found.apart

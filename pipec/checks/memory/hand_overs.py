@@ -6,6 +6,7 @@ from pipec.checks.summary import RoleSummary, dominators, predecessors
 from pipec.kir import ir
 from pipec.kir.clusters import LEADER, PAIR
 from pipec.kir.global_memory.accesses import Access
+from pipec.kir.global_memory.clocks import Telling, Tells
 from pipec.kir.global_memory.iterations import apart_in_earlier_iterations, apart_in_other_iterations
 from pipec.kir.global_memory.places import renamed
 from pipec.kir.plan.types import Plan
@@ -166,6 +167,17 @@ def speaks_alike(roles: dict[str, HandOvers], side: _Half) -> bool:
     """Whether every role on the side signals by its threads."""
     of = [role for role in roles.values() if side in role.sides()]
     return all(role.speaks(side) and role.kinds(side) <= _SPEAKING for role in of)
+
+
+def tells(plan: Plan) -> Tells:
+    """What signals tell of other accesses than the copies and MMAs that complete them."""
+
+    def of(role: str, pipeline: tree.Pipeline, side: Side) -> Telling:
+        signals = plan.signals.get((pipeline, side))
+        kinds = frozenset(signals.how.get(role, ())) if signals is not None else frozenset[str]()
+        return "signalled" if kinds & _SPEAKING else "obtained" if "tma" in kinds else "nothing"
+
+    return of
 
 
 Use = tuple[str, Access]

@@ -1,6 +1,7 @@
 """Happens-before among the roles of a block for accesses to global memory, in one execution of all roles (vector clocks)."""
 
 from collections.abc import Callable, Iterator
+from typing import Literal
 
 from pipec.kir.global_memory.accesses import Access, RoleAccesses
 from pipec.kir.global_memory.courses import Course
@@ -11,6 +12,9 @@ from pipec.sema import tree
 from pipec.vocabulary import OTHER_SIDE, Side
 
 _Use = tuple[tree.Pipeline, Side, int]
+# What a role's signals of a side tell of its accesses: those before the signal, those before the stage was obtained, or nothing.
+Telling = Literal["signalled", "obtained", "nothing"]
+Tells = Callable[[str, tree.Pipeline, Side], Telling]  # by the name of the role
 
 
 @record(eq=False)
@@ -22,16 +26,19 @@ class Stamped:
 
 
 class Clocks:
-    """Every signal, or those of the sides for which `speak` holds, transfers the clock of its role: two uses without an order are
-    concurrent.
+    """Every signal transfers the clock of its role, or what `tells` says of it: two uses without an order are concurrent.
 
     `ended`: every role has reached its end, in some interleaving of their steps. `taken`: the turns that a role waited for, and at which
     step; `passed`: the turns that were passed on, with the clock at that time. `obtained`: which role waited for a full stage, and at
     which step.
     """
 
-    def __init__(self, events: list[list[Event]], speak: Callable[[tree.Pipeline, Side], bool] = lambda *_: True) -> None:
-        self._speak = speak
+    def __init__(
+        self, events: list[list[Event]], tells: Callable[[int, tree.Pipeline, Side], Telling] = lambda *_: "signalled"
+    ) -> None:
+        """`tells`: by the number of the role."""
+        self._tells = tells
+        self._at_obtained: dict[tuple[int, _Use], tuple[int, ...]] = {}
         self.touches: list[tuple[int, Stamped]] = []
         self.taken: list[tuple[int, Turn, int]] = []
         self.passed: list[tuple[Turn, tuple[int, ...]]] = []
@@ -69,26 +76,33 @@ class Clocks:
                 self.taken.append((number, event.turn, event.step))
             elif isinstance(event, Passed):
                 self.passed.append((event.turn, tuple(known)))
-            elif not self._hand_over(event, known):
+            elif not self._hand_over(number, event, known):
                 break
             elif event.waits and event.side == "consumer":
                 self.obtained.setdefault((event.pipeline, event.use), []).append((number, event.step))
             self._next[number] += 1
         return self._next[number] > start
 
-    def _hand_over(self, event: HandOver, known: list[int]) -> bool:
+    def _hand_over(self, number: int, event: HandOver, known: list[int]) -> bool:
         use = event.pipeline, event.side, event.use
         if not event.waits:
             self._missing[use] -= 1
-            if self._speak(event.pipeline, event.side):
-                self._told[use] = list(map(max, known, self._told.get(use, known)))
+            match self._tells(number, event.pipeline, event.side):
+                case "signalled":
+                    self._told[use] = list(map(max, known, self._told.get(use, known)))
+                case "obtained" if (before := self._at_obtained.get((number, use))) is not None:
+                    self._told[use] = list(map(max, before, self._told.get(use, before)))
+                case _:
+                    pass
             return True
+        mine = number, use
         # The producer's first uses of the stages do not wait.
         awaited = event.use - (event.pipeline.stages if event.side == "producer" else 0)
         use = event.pipeline, OTHER_SIDE[event.side], awaited
         if awaited >= 0 and self._missing.get(use, 1):
             return False
         known[:] = map(max, known, self._told.get(use, known))
+        self._at_obtained.setdefault(mine, tuple(known))
         return True
 
 
@@ -117,7 +131,10 @@ def only_order(
     """Whether two uses have the same order in every launch, if no role depends on sizes: there is only one execution then."""
     touching = {row.role.name: row for row in rows}
     runs = [_Marks(Course(touching.get(role.name, RoleAccesses(role, ()))), {}) for role in kernel.roles]
-    clocks = Clocks([list(_signalled_once(run.events())) for run in runs], speak)
+    clocks = Clocks(
+        [list(_signalled_once(run.events())) for run in runs],
+        lambda _, pipeline, side: "signalled" if speak(pipeline, side) else "nothing",
+    )
     whole = kernel.cluster.size == 1 and clocks.ended and all(run.ended for run in runs)
 
     def ordered(one: Access, other: Access) -> bool:

@@ -12,7 +12,7 @@ from pipec.isa.specials import AXES
 from pipec.isa.targets import WARP
 from pipec.kir.global_memory.access_pairs import AccessPair, Answer, Use, worst
 from pipec.kir.global_memory.accesses import Access, RoleAccesses, commute, not_compared
-from pipec.kir.global_memory.clocks import Clocks, Stamped
+from pipec.kir.global_memory.clocks import Clocks, Stamped, Tells
 from pipec.kir.global_memory.courses import Course, short_course
 from pipec.kir.global_memory.launches import (
     IN_BLOCK,
@@ -79,7 +79,7 @@ class BlockOverlaps:
 # ---------------------------------------------------------------------------------------------------------- between blocks
 
 
-def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> BlockOverlaps:
+def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...], tells: Tells) -> BlockOverlaps:
     """The first overlap of each tensor, if there is one at two consecutive sizes."""
     answers = answers_of_blocks(kernel, rows)
     suspects = frozenset(tensor for tensor, answer in answers.items() if answer == "open")
@@ -98,7 +98,7 @@ def between_blocks(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> BlockOverl
             launch = next(several, None) if asked else None
             if launch is None:
                 break
-            uses, order = _uses(kernel, courses, rows, launch, asked)
+            uses, order = _uses(kernel, courses, rows, launch, asked, tells)
             for tensor, of_tensor in uses.items():
                 unknown[tensor] = -inf if of_tensor else unknown.get(tensor, 0) + 1
             for tensor, overlap in _met(uses, order, launch):
@@ -210,12 +210,12 @@ class _Use:
 
 
 def _uses(
-    kernel: Kernel, courses: list[Course], rows: tuple[RoleAccesses, ...], launch: Launch, suspects: Collection[str]
+    kernel: Kernel, courses: list[Course], rows: tuple[RoleAccesses, ...], launch: Launch, suspects: Collection[str], tells: Tells
 ) -> tuple[dict[str, list[_Use]], TurnOrder]:
     turns = _turns(kernel)
     several = len(turns) > 1
     if turns and (several or _ordered_by_others(rows, turns, suspects)):
-        found, order = _of_all_roles(kernel, rows, launch, several=several)
+        found, order = _of_all_roles(kernel, rows, launch, tells, several=several)
     else:
         found, order = list(_of_each_role(courses, launch)), TurnOrder(())
     uses: dict[str, list[_Use]] = {tensor: [] for tensor in suspects}
@@ -261,7 +261,7 @@ def _ordered_by_others(rows: tuple[RoleAccesses, ...], turns: tuple[str, ...], s
 
 
 def _of_all_roles(
-    kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, *, several: bool
+    kernel: Kernel, rows: tuple[RoleAccesses, ...], launch: Launch, tells: Tells, *, several: bool
 ) -> tuple[list[_Use], TurnOrder]:
     """The turns of one role also order other roles, as far as hand-overs transfer them. `several`: waits for turns, which order blocks
     through each other; nothing is compared then unless all blocks of the launch are known."""
@@ -271,7 +271,7 @@ def _of_all_roles(
     if _shares(kernel) or (several and not _all_of_them(launch)):
         return uses, TurnOrder(())
     for block, known in islice(launch.blocks.items(), _MOST_IN_TURNS if several else _MOST_TOGETHER):
-        clocks = _together(courses, known, turns=several)
+        clocks = _together(courses, known, tells=tells, turns=several)
         if clocks is None:
             return ([] if several else uses), TurnOrder(())
         passed_on += [PassedOn(turn, _waited_for(clocks, clock)) for turn, clock in clocks.passed if several]
@@ -495,10 +495,14 @@ def _courses(kernel: Kernel, rows: tuple[RoleAccesses, ...]) -> list[Course]:
     return [Course(touching.get(role.name, RoleAccesses(role, ()))) for role in kernel.roles]
 
 
-def _together(courses: list[Course], known: Mapping[str, int], times: int = 1, *, turns: bool = False) -> Clocks | None:
+def _together(
+    courses: list[Course], known: Mapping[str, int], times: int = 1, *, tells: Tells = lambda *_: "signalled", turns: bool = False
+) -> Clocks | None:
     """All roles of a block; None if it is not known to the end which role waits for which (`turns`: or for which turn)."""
     runs = [Run(course, known, times) for course in courses]
-    clocks = Clocks([list(run.events()) for run in runs])
+    clocks = Clocks(
+        [list(run.events()) for run in runs], lambda number, pipeline, side: tells(courses[number].role.name, pipeline, side)
+    )
     return clocks if clocks.ended and all(run.ended and (run.turns_known or not turns) for run in runs) else None
 
 
