@@ -16,7 +16,7 @@ from pipec.source import Source
 
 _EMPTY = ".version 8.8\n.target sm_100a\n.address_size 64\n.visible .entry k() {{\n{}\nret;\n}}\n"
 _TRAPS = _EMPTY.format("trap;")
-_ODD = _EMPTY.format(".reg .b32 %r1;\nvset.u32.u32.eq %r1, %r1, %r1;")
+_ODD = _EMPTY.format(".reg .b32 %r1;\n.reg .b64 %rd1;\nsuq.width.b32 %r1, [%rd1];")
 
 _COMMANDS = {
     "E0224": ("check", "scale.pipe", "--kernel", "other"),
