@@ -63,18 +63,18 @@ class System(Definitions):
             case Either():
                 self._cases.append(formula)
 
-    def entails(self, formula: Formula) -> bool:
-        """Whether the formula follows from the conjunction; False if that is not established."""
-        return self._within(lambda: self._entails(formula))
+    def entails(self, formula: Formula, most: int = MOST_STEPS) -> bool:
+        """Whether the formula follows from the conjunction; False if that is not established, in so many steps."""
+        return self._within(lambda: self._entails(formula), most)
 
     def impossible(self, splits: int = _MOST_SPLITS) -> bool:
         """Whether no integers satisfy the conjunction; False if that is not established."""
         return self.contradictory or self._within(lambda: self._impossible(splits))
 
     @staticmethod
-    def _within(question: Callable[[], Answer]) -> Answer:
+    def _within(question: Callable[[], Answer], most: int = MOST_STEPS) -> Answer:
         """The answer, if it takes no more steps than a question may."""
-        before, allowed.value = allowed.value, min(allowed.value, combined.value + MOST_STEPS)
+        before, allowed.value = allowed.value, min(allowed.value, combined.value + most)
         try:
             return question()
         finally:

@@ -16,6 +16,7 @@ from pipec.record import record, replace
 from pipec.verify.checker.certificate import Onward, Place, Restatement
 from pipec.verify.checker.configuration import need
 from pipec.verify.checker.unknown import unknown
+from pipec.verify.inequalities import MOST_STEPS
 from pipec.verify.logic import System
 from pipec.verify.network import Action, Edge, Network, Process, State, Test, edges_of
 from pipec.verify.terms import (
@@ -73,6 +74,9 @@ def _named(network: Network) -> set[Symbol]:
     return named
 
 
+_EFFORTS = 1_000, 10_000, MOST_STEPS  # that a question may take: neither way is to use up the steps of the other
+
+
 @record
 class _Having:
     """The same premises, without and with what is known of sizes: what follows without it is soon seen, where products of many sizes would
@@ -85,7 +89,7 @@ class _Having:
         return _Having(tuple([one.extended(more) for one in self.systems]))
 
     def entails(self, formula: Formula) -> bool:
-        return any(one.entails(formula) for one in self.systems)
+        return any(one.entails(formula, most) for most in _EFFORTS for one in self.systems)
 
 
 class _Restating:
