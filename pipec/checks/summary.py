@@ -5,12 +5,13 @@ from functools import cached_property
 from typing import Final
 
 from pipec.kir import ir
+from pipec.kir.plan.roles import operations
 from pipec.kir.signalled import signalling_releases
 from pipec.kir.walk import operands, subexpressions
 from pipec.record import field, mutable, record, replace
 from pipec.sema import tree
 from pipec.source import Span
-from pipec.vocabulary import DRAINING, UseKind
+from pipec.vocabulary import DRAINING, FILLING, UseKind
 
 LOAD: Final[UseKind] = "load"
 COPY: Final[UseKind] = "copy"
@@ -153,10 +154,20 @@ class Summary:
         return found
 
     @cached_property
+    def filled_by(self) -> dict[tree.Buffer, list[RoleSummary]]:
+        """By buffer, the roles that fill it as producers."""
+        found: dict[tree.Buffer, list[RoleSummary]] = {}
+        for role in self.roles:
+            filling = (touch for summary in role.handles.values() for _, touch in summary.touches if touch.kind in FILLING)
+            for buffer in {touch.buffer: None for touch in filling if touch.handle.side == "producer"}:
+                if buffer is not None:
+                    found.setdefault(buffer, []).append(role)
+        return found
+
+    @cached_property
     def consumers_in_turn(self) -> frozenset[tree.Pipeline]:
         """The pipelines of which each stage is taken by one consumer, and skipped by the others."""
-        blocks = (block for role in self.roles for block in role.role.blocks)
-        return frozenset(one.pipeline for block in blocks for one in block.operations if isinstance(one, tree.Skip))
+        return frozenset(one.pipeline for role in self.roles for one in operations(role.role) if isinstance(one, tree.Skip))
 
     def read_by_others(self, role: RoleSummary, pipeline: tree.Pipeline) -> bool:
         """Whether other roles that are given the same stages read every tile."""

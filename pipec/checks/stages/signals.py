@@ -84,20 +84,13 @@ def check(summary: Summary, sink: Sink) -> None:
 
 def _tiles_of(role: RoleSummary, pipeline: tree.Pipeline, summary: Summary) -> list[tree.Buffer]:
     """The tiles of a pipeline that the role alone has to fill; those that no role fills are for its first producer."""
-    fillers = {
-        tile: [one for one in summary.roles if any(_fills(one, touch) for touch in summary.touches.get(tile, ()))]
-        for tile in summary.handed_over[pipeline]
-    }
     first = next(one for one in summary.roles if any(_is_filled(handle, pipeline) for handle in one.handles))
-    return [tile for tile, found in fillers.items() if found == [role] or not found and role is first]
+    fillers = ((tile, summary.filled_by.get(tile, [first])) for tile in summary.handed_over[pipeline])
+    return [tile for tile, found in fillers if len(found) == 1 and found[0] is role]
 
 
 def _is_filled(handle: tree.Handle, pipeline: tree.Pipeline) -> bool:
     return handle.pipeline is pipeline and handle.side == "producer"
-
-
-def _fills(role: RoleSummary, touch: Touch) -> bool:
-    return touch.handle in role.handles and touch.handle.side == "producer" and touch.kind in FILLING
 
 
 def _written(tile: tree.Buffer, summary: Summary) -> bool:

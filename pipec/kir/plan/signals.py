@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pipec.isa.targets import WARP
 from pipec.kir.clusters import FIRST, LEADER, Reach, Sharing
 from pipec.kir.ir import Kernel, Participation, Role, successors
-from pipec.kir.plan.roles import expressions
+from pipec.kir.plan.roles import expressions, operations
 from pipec.kir.plan.types import RESPONSE_BYTES, RolePlan, SideSignals
 from pipec.record import field, mutable
 from pipec.sema import tree
@@ -199,9 +199,7 @@ def _announced(kernel: Kernel, expected: Mapping[Handle, int]) -> dict[Pipeline,
     found: dict[Pipeline, int] = {}
     for role in kernel.roles:
         most: dict[Pipeline, int] = {}
-        operations = (operation for block in role.blocks for operation in block.operations)
-        handles = (operation.handle for operation in operations if isinstance(operation, tree.Acquire | tree.RequestTile))
-        for handle in handles:
+        for handle in [one.handle for one in operations(role) if isinstance(one, tree.Acquire | tree.RequestTile)]:
             most[handle.pipeline] = max(expected.get(handle, 0), most.get(handle.pipeline, 0))
         for pipeline, count in most.items():
             found[pipeline] = found.get(pipeline, 0) + count
