@@ -108,9 +108,9 @@ def judge(
             if most is not None and first is not None and steps_so_far() - first_begun > 2 * most:
                 break
             # The slower reading, which distinguishes wrapping from mere reinterpretation of the sign.
-            if reading.arithmetic.as_read and first is not None and not _may_wrap(before or first):
+            if reading.how.as_read and first is not None and not _may_wrap(before or first):
                 continue
-            if earlier.lacks_it_again and not (reading.arithmetic.as_read or reading.how.fitting):
+            if earlier.lacks_it_again and not (reading.how.as_read or reading.how.fitting):
                 continue  # the others fold up more or less of a number, which does not bound what is read from memory
             if reading not in looked_at and (found := _in_pieces(reading, sides, asked)) is not None:
                 return found
@@ -137,7 +137,7 @@ def judge(
             if reading.others and found.certificate is not None and not all(map(askable_formula, found.certificate.assumes)):
                 conditional = conditional or reading
             # (The condition that a proof would need is more informative than that there is none.)
-            if first is None or reading.arithmetic.as_read and (found.deadlock is not None or first.certificate is None):
+            if first is None or reading.how.as_read and (found.deadlock is not None or first.certificate is None):
                 first = found
             if found.by_memory is not None or found.deadlock is not None and found.deadlock.wraps is None:
                 break
@@ -158,9 +158,9 @@ def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) ->
     soon. `ended`: readings whose search has come to its end by itself."""
     brief: list[Reading] = []
     for reading in readings:
-        of = reading.arithmetic
-        another = of.loads or of.placed and not of.near or of.widest > of.limit and leaps(reading.network)
-        if of.limit == LIMITS[0] and not (of.as_read or reading.how.fitting) and another:
+        of, how = reading.arithmetic, reading.how
+        another = of.loads or of.placed and not how.near or of.widest > how.limit and leaps(reading.network)
+        if how.limit == LIMITS[0] and not (how.as_read or how.fitting) and another:
             brief.append(reading)
             yield reading, _BRIEFEST if adds_up(reading.network) else _BRIEF
             continue
@@ -175,13 +175,13 @@ def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) ->
 
 def _is_for_pieces(reading: Reading) -> bool:
     """Whether it is read with whole numbers that are not loaded."""
-    return reading.arithmetic.limit == WHOLE and not reading.arithmetic.loads
+    return reading.how.limit == WHOLE and not reading.arithmetic.loads
 
 
 def _in_pieces(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequence[Formula]], bool]) -> Judgement | None:
     """With a proof that the checker accepts, of roles that go on from numbers they compute; None if none is found."""
     of = reading.arithmetic
-    if of.loads or of.widest > of.limit or of.as_read or not leaps(reading.network):
+    if of.loads or of.widest > reading.how.limit or reading.how.as_read or not leaps(reading.network):
         return None  # where numbers are folded up, nothing is known of how far they are apart
     for certificate in proofs_in_pieces(reading.network, pairs_of(reading.network, sides)):
         if asked(certificate.assumes):
@@ -261,7 +261,7 @@ def _judged(
         return _found(reading, certificate)
     if (nesting := _by_nesting(reading, pairs, earlier)) is not None:
         return nesting
-    other = restate(network, numbers=reading.arithmetic.limit == WHOLE)
+    other = restate(network, numbers=reading.how.limit == WHOLE)
     if (before := earlier.found(other.network, any_conditions=any_conditions)) is not None:
         return before
     begun = steps_so_far()
@@ -311,8 +311,8 @@ def _searched(
 
 def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]], search: Callable[..., Certificate]) -> Certificate | None:
     """A proof of the network with what is left of each tile in registers; None if there is no such thing, or none is found so."""
-    of = reading.arithmetic
-    if of.limit != (WHOLE if of.loads else LIMITS[0]) or of.placed and not of.near or of.as_read:
+    of, how = reading.arithmetic, reading.how
+    if how.limit != (WHOLE if of.loads else LIMITS[0]) or of.placed and not how.near or how.as_read:
         return None  # what is loaded, or made of a tile, is folded up; or walks over tiles are other numbers in other words
     other = restate(reading.network, counting=True)
     if not other.left:
@@ -329,14 +329,14 @@ def _by_nesting(reading: Reading, pairs: Sequence[tuple[int, int]], earlier: _Ea
     """With a proof of the network with loops inside each other in place of a single one, that the checker accepts; None if there is no
     such loop, or none is found so."""
     # (Where numbers are loaded, the reading for which they are given registers says what is a turn in few words.)
-    one = None if reading.arithmetic.loads and reading.arithmetic.limit != WHOLE else nested(reading.network)
+    one = None if reading.arithmetic.loads and reading.how.limit != WHOLE else nested(reading.network)
     if one is None or reading.network in earlier.nested:
         return None
     earlier.nested.append(reading.network)
     of_such_launches = _asking(reading, one.conditions)
     others, network = one.others, worded(of_such_launches, one.others)
     # Loops may still be in other words, as those over distances.
-    further = restate(network, numbers=reading.arithmetic.limit == WHOLE)
+    further = restate(network, numbers=reading.how.limit == WHOLE)
     if further.others and len(Alignment(further.network).askers) >= len(Alignment(network).askers):
         others = one_behind_the_other(others, further.others)
         network = worded(of_such_launches, others)

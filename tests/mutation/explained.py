@@ -260,7 +260,7 @@ WHY: Mapping[Place, str] = {
     ): "more products are multiplied out, which takes time",
     (
         "verify/reader/read.py",
-        "whole = of.loads and (of.limit != WHOLE or of.near)",
+        "whole = of.loads and (self.how.limit != WHOLE or self.how.near)",
         "!= -> ==",
     ): "whether another reading is tried: each is a sound one",
     ("verify/logic.py", "return True", "True -> False"): "less is shown at once; other steps find that nothing is possible",

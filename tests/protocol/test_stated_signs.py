@@ -90,6 +90,6 @@ def test_its_neighbour_is_not(name: str) -> None:
 def test_a_text_is_also_read_as_if_conditions_told_no_sign() -> None:
     """A proof may add the condition that does, to a text in which the reader did not know it."""
     _, ptx, _ = said(*RIGHT["a range and a count"])
-    plain = [one for one in readings_as_stated(ptx, "k") if one.arithmetic.limit == LIMITS[0]]
+    plain = [one for one in readings_as_stated(ptx, "k") if one.how.limit == LIMITS[0]]
     assert [one.how.stated for one in plain] == [len(plain[0].interface.conditions), 0]
     assert plain[0].network.processes != plain[1].network.processes

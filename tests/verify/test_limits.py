@@ -48,7 +48,7 @@ def test_neither_limit_is_a_cliff(name: str, constants: dict[str, int]) -> None:
 def test_another_limit_is_read_only_where_it_makes_a_difference() -> None:
     ptx, _ = compiled(*DIVIDED)
     first, *others = readings_of(ptx)
-    assert [one.arithmetic.limit for one in (first, *others)] == [*LIMITS]
+    assert [one.how.limit for one in (first, *others)] == [*LIMITS]
     assert [one.network for one in others] == [read(ptx, None, Interpretation(limit)) for limit in LIMITS[1:]]
     assert all(one.network != first.network for one in others)
     small, _ = compiled("elementwise", {})
@@ -71,7 +71,7 @@ def test_a_condition_that_no_launch_can_check_decides_nothing(monkeypatch: pytes
     def assuming(reading: Reading, *rest: Any, **named: Any) -> judging.Judgement:
         found = judged(reading, *rest, **named)
         assert found.certificate is not None
-        if reading.arithmetic.limit == LIMITS[1]:
+        if reading.how.limit == LIMITS[1]:
             return found
         return replace(
             found, certificate=replace(found.certificate, assumes=(Compare("ge", atom(Symbol("gemm_split_k_dim_K"))),))

@@ -147,9 +147,9 @@ class Reading:
     def others(self) -> bool:
         """Whether another one of `readings_of` may tell something else."""
         of = self.arithmetic
-        narrower = of.limit != LIMITS[-1] and of.widest > min(LIMITS)
-        whole = of.loads and (of.limit != WHOLE or of.near)
-        return not of.as_read and (of.apart or of.placed and not of.near or narrower or whole)
+        narrower = self.how.limit != LIMITS[-1] and of.widest > min(LIMITS)
+        whole = of.loads and (self.how.limit != WHOLE or self.how.near)
+        return not self.how.as_read and (of.apart or of.placed and not self.how.near or narrower or whole)
 
     def _walked(self, classes: Classes, base: int) -> list[Cta]:
         return [
@@ -205,7 +205,9 @@ class Reading:
     def _assembled(self, interface: Interface) -> Network:
         facts = facts_of(interface, self.kernel.parameters)
         of = self.arithmetic
-        assembly = Assembly(self.kernel.name, interface, self.rings, self.threads, self.ranges, facts, near=of.near, ends=of.ends)
+        assembly = Assembly(
+            self.kernel.name, interface, self.rings, self.threads, self.ranges, facts, near=self.how.near, ends=of.ends
+        )
         network = tidied(assembly.network(self.ctas, self.assumed), branches=self.how.branches)
         check_idle(self.around.idle, network)
         return with_numbers_that_fit(network, self.ranges) if self.how.fitting else network

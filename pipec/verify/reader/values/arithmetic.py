@@ -69,8 +69,7 @@ class Arithmetic:
     def __init__(
         self, ranges: dict[str, tuple[int, int]], checked: frozenset[str] = frozenset(), how: Interpretation = FIRST
     ) -> None:
-        self.ranges, self.checked, self.placed = ranges, checked, False
-        self.limit, self.as_read, self.near, self.fitting, self.wraps = how.limit, how.as_read, how.near, how.fitting, how.wraps
+        self.ranges, self.checked, self.how, self.placed = ranges, checked, how, False
         self.widest, self.apart, self.loads = 0, False, False
         self.folds: Folds = {}
         self.signed: dict[Linear, Linear] = {}
@@ -80,6 +79,10 @@ class Arithmetic:
         self._left: dict[Linear, tuple[int, int]] = {}  # what divisions leave: between which numbers
         self._bounds: dict[_Usual, dict[Atom, tuple[float, float]]] = {"": {}, "sizes": {}, "places": {}}
         self._requires: list[Formula] = []
+
+    @property
+    def as_read(self) -> bool:
+        return self.how.as_read
 
     def apply(self, op: Operation, values: list[Value]) -> tuple[Value, tuple[Formula, ...]]:
         """The result, and what must hold for it to be that."""
@@ -132,8 +135,8 @@ class Arithmetic:
         if not isinstance(value, (Linear, Compare, Both, Either)):
             return value
         # Two numbers that are not folded can be compared: else a loop's test would say nothing of a bound that is just small enough.
-        limit = 2 * self.limit + _COMPARED if isinstance(value, Compare) else self.limit
-        size = size_of(value, limit, self.folds if self.limit in (*LIMITS[2:], WHOLE) else ())
+        limit = 2 * self.how.limit + _COMPARED if isinstance(value, Compare) else self.how.limit
+        size = size_of(value, limit, self.folds if self.how.limit in (*LIMITS[2:], WHOLE) else ())
         if not isinstance(value, Compare) or size > limit:
             self.widest = max(self.widest, size)
         if size <= limit:
@@ -303,7 +306,7 @@ class Arithmetic:
 
     def _fits(self, op: Operation, form: Linear) -> bool:
         """Whether it is required to, as it is made of loaded numbers."""
-        return self.fitting and op.width >= 32 and has_loaded(form) and not _cuts_off(op, form)
+        return self.how.fitting and op.width >= 32 and has_loaded(form) and not _cuts_off(op, form)
 
     def _within(self, form: Linear, low: int, high: int, otherwise: str, compared: bool, *, fitting: bool = False) -> Linear:
         if otherwise == "s32" and (portioned := self._portion(form)) is not None:
@@ -324,7 +327,7 @@ class Arithmetic:
         # Bits that are read without a sign, or in part, are no arithmetic that leaves the 32 bits of the source's numbers.
         if low == 0 or high < _SOURCE:
             self.apart = True
-            if self.as_read:
+            if self.how.as_read:
                 return self._turned(form, low, high) or atom(Apply(otherwise, (form,)))
         if least < low:
             self._require(form, low, 1)
@@ -334,7 +337,7 @@ class Arithmetic:
 
     def _may_wrap(self, form: Linear) -> bool:
         """Whether it is made of a register that may have come round."""
-        return bool(self.wraps) and not self.wraps.isdisjoint(one.name for one in symbols_of(form))
+        return bool(self.how.wraps) and not self.how.wraps.isdisjoint(one.name for one in symbols_of(form))
 
     def _require(self, form: Linear, end: int, sign: int) -> None:
         """That the form is at least `end` for sign 1, at most that for -1. Of the smaller or larger one of two numbers, of one that is
@@ -364,7 +367,7 @@ class Arithmetic:
         if not sizes and not _lies(self.bounds(form, usual="places"), low, high):
             return False
         self.placed = True
-        return self.near
+        return self.how.near
 
     def _asked(self, name: str) -> bool:
         return name in self.checked or name.startswith(PLACES)
@@ -393,9 +396,9 @@ class Arithmetic:
             down, up = (least, most) if times > 0 else (most, least)
             low = -inf if isinf(low) or isinf(down) else low + times * down
             high = inf if isinf(high) or isinf(up) else high + times * up
-        if (sharedout := share_of(form)) is not None:
+        if (dealt_out := share_of(form)) is not None:
             # (None gets more than there are.)
-            least, most = self.bounds(sharedout, usual=usual)
+            least, most = self.bounds(dealt_out, usual=usual)
             low, high = max(low, min(least, 0)), min(high, max(most, 0))
         for least, most in (_left_of(form), self._left.get(form, (-inf, inf))):
             low, high = max(low, least), min(high, most)

@@ -39,9 +39,11 @@ Folds = dict[str, tuple[tuple[Symbol, ...], Linear | Formula]]
 class Reading(Protocol):
     """Interprets forms as numbers of a width, and bounds them (see Arithmetic)."""
 
-    as_read: bool
     apart: bool
     folds: Folds
+
+    @property
+    def as_read(self) -> bool: ...
 
     def read(self, form: Linear, op: Operation, compared: bool = False) -> Linear: ...
 
