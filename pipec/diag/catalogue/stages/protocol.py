@@ -44,9 +44,9 @@ class Uneven(Message):
 
     Let the loops of both sides run equally often, or drain the remaining stages.
 
-    A pipeline of one stage without a tile is a baton: of those that threads of one block alone signal, the last signal may have nobody
-    to take it, for nothing is lost or under way then. Several stages without tiles are a queue. Nothing is under way there either, but a
-    consumer that leaves some of them has not done the work that they stand for: a loop that is too short looks like that.
+    A pipeline of one stage without a tile is a baton. If only threads of one block signal it, nobody has to take its last signal: nothing
+    is lost or under way then. Several stages without tiles are a queue. Nothing is under way there either, but a consumer that leaves
+    some of them has not done the work that they stand for: a loop that is too short looks like that.
     """
 
     code = "E0602"

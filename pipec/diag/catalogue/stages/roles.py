@@ -78,7 +78,7 @@ class NeverConsumes(Message):
 
 
 class TwoProducers(Message):
-    """Two roles fill the same pipeline, but not each of them tiles of its own.
+    """Two roles fill the same pipeline, but do not each fill tiles of their own.
 
     Each role counts the stages that it fills itself, so both fill slot 0 first, then slot 1. A stage is full when both have given their
     signals. So each tile of a stage is filled by one of them, in shared memory, by copies or by threads:
@@ -93,9 +93,9 @@ class TwoProducers(Message):
                 with ring.produce() as s:
                     write(s.b, cast[bf16](load(w[block.y * 64, k * 64], 64, 64)))
 
-    A tile that both fill would be overwritten. Where they take turns, one filling stage 0 and the other one stage 1, each needs a pipeline
-    of its own, and a consumer waits for a stage of each. Tiles in tensor memory, and stages of a pair of CTAs, have one producer; so have
-    pipelines without tiles.
+    A tile that both fill would be overwritten. Roles that take turns, one filling stage 0 and the other one stage 1, need a pipeline each,
+    and a consumer waits for a stage of each. Tiles in tensor memory, and stages of a pair of CTAs, have one producer; so have pipelines
+    without tiles.
     """
 
     code = "E0405"
