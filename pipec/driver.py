@@ -27,7 +27,7 @@ from pipec.syntax import ast
 # A stage loads what it runs: predicting and choosing need neither the prover nor LLVM.
 if TYPE_CHECKING:
     from pipec.interface import KernelInterface
-    from pipec.protocol.judge import Judgement
+    from pipec.protocol.judgement import Judgement
     from pipec.verify.document import Proof
 
 
@@ -244,7 +244,7 @@ def _with_launch_checks(
     """The proof's assumptions on sizes become launch conditions, and the proof is checked on the text that states them. `proved_with`:
     the kernel's interface in that text, which has no parameters of a watchdog or of time stamps."""
     from pipec.protocol.forms.conditions import why_unasked, with_conditions
-    from pipec.protocol.judge import Judgement, confirmed
+    from pipec.protocol.judgement import Judgement, confirmed
     from pipec.protocol.reporting.explain import proved, undecided
     from pipec.ptx.normalise import with_interface
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipec.protocol import judge
+from pipec.protocol import ways
 from pipec.protocol.effort import Effort
 from pipec.protocol.prove import prove
 from pipec.verify.checker.certificate import Certificate
@@ -24,10 +24,10 @@ def give_up_soon(monkeypatch: pytest.MonkeyPatch, steps: int = STEPS, *, refutin
         allowed = steps if effort is None or effort.combinations is None else min(steps, effort.combinations)
         return prove(network, Effort(combinations=allowed), *given, **named)
 
-    monkeypatch.setattr(judge, "prove", soon)
+    monkeypatch.setattr(ways, "prove", soon)
     if not refuting:
-        monkeypatch.setattr(judge, "refute", lambda *_, **__: (None, 0))
-        monkeypatch.setattr(judge, "refute_by_memory", lambda *_: (None, True))
+        monkeypatch.setattr(ways, "refute", lambda *_, **__: (None, 0))
+        monkeypatch.setattr(ways, "refute_by_memory", lambda *_: (None, True))
 
 
 @contextmanager

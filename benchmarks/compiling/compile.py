@@ -26,7 +26,7 @@ from benchmarks.common import instructions, seconds, write
 from pipec.diag.message import Sink
 from pipec.driver import STAGES, Compilation, Options, compile_source
 from pipec.garbage import uncollected
-from pipec.protocol.judge import pairs_of
+from pipec.protocol.pairs import pairs_of
 from pipec.protocol.prove import prove
 from pipec.protocol.reporting.explain import sides_of
 from pipec.ptx.assemble import assemble, available

@@ -18,7 +18,7 @@ from verify.interpret import holds
 from pipec.protocol import judge as judging
 from pipec.protocol.forms.everywhere import askable_formula
 from pipec.protocol.forms.sample import Numbers
-from pipec.protocol.judge import Judgement
+from pipec.protocol.judgement import Judgement
 from pipec.protocol.refuting import refute as refuting
 from pipec.protocol.refuting.tried import Launches, small_sizes
 from pipec.sim import Options, SimulationError, launch

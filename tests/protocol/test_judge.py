@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pipec.driver import Options, compile_source
-from pipec.protocol import judge
+from pipec.protocol import judgement
 from pipec.protocol.effort import Effort
 from pipec.protocol.prove import prove
 from pipec.protocol.search import cases
@@ -32,13 +32,13 @@ KERNEL = """kernel k(n: i32, m: i32, z: tensor[f32, M, N]):
 def test_a_proof_is_checked_once(monkeypatch: pytest.MonkeyPatch, bound: str, assumes: bool) -> None:
     """Also one that assumes something: of the text whose launches keep to it."""
     asked: list[Certificate] = []
-    check = judge.check
+    check = judgement.check
 
     def counted(network: Network, certificate: Certificate) -> Network:
         asked.append(certificate)
         return check(network, certificate)
 
-    monkeypatch.setattr(judge, "check", counted)
+    monkeypatch.setattr(judgement, "check", counted)
     state = compile_source(Source("k.pipe", KERNEL.format(bound=bound)), Options("sm_100a"))
     assert state.plans is not None
     assert [one.outcome for one in state.protocol.values()] == ["proved"]
@@ -49,9 +49,9 @@ def test_a_proof_is_checked_once(monkeypatch: pytest.MonkeyPatch, bound: str, as
 
 def test_kernels_that_the_checker_refuses_are_not_called_proved(monkeypatch: pytest.MonkeyPatch) -> None:
     def refusing(network: Network, certificate: Certificate) -> None:
-        raise judge.Refused("no")
+        raise judgement.Refused("no")
 
-    monkeypatch.setattr(judge, "check", refusing)
+    monkeypatch.setattr(judgement, "check", refusing)
     for bound in ("n", "0, m, 4"):
         state = compile_source(Source("k.pipe", KERNEL.format(bound=bound)), Options("sm_100a", allow_undecided=True))
         assert [one.outcome for one in state.protocol.values()] == ["open"] and not state.certificates
@@ -67,7 +67,7 @@ def test_another_reading_is_tried_before_other_schedules(monkeypatch: pytest.Mon
         return whole(splitter)
 
     monkeypatch.setattr(cases.Splitter, "whole", counted)
-    monkeypatch.setattr(judge, "_folded", lambda *_: None)
+    monkeypatch.setattr("pipec.protocol.judge.by_folding", lambda *_: None)
     path = EXAMPLES / "gemm_sm90_stream_k.pipe"
     state = compile_source(Source(path.name, path.read_text()), Options())
     assert [one.outcome for one in state.protocol.values()] == ["proved", "proved"]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipec.protocol.judge import Judgement, judge
+from pipec.protocol.judge import judge
+from pipec.protocol.judgement import Judgement
 from pipec.verify.logic import System
 from pipec.verify.terms import Apply, Compare, Linear, Symbol, add, atom
 

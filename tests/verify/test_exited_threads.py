@@ -2,7 +2,8 @@
 
 import pytest
 
-from pipec.protocol.judge import Judgement, judge
+from pipec.protocol.judge import judge
+from pipec.protocol.judgement import Judgement
 
 KERNEL = """
 .version 8.7

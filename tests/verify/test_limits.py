@@ -8,6 +8,7 @@ import pytest
 
 from pipec.driver import Options, compile_source
 from pipec.protocol import judge as judging
+from pipec.protocol.judgement import Judgement
 from pipec.protocol.prove import prove
 from pipec.record import replace
 from pipec.source import Source
@@ -66,9 +67,9 @@ def test_a_proof_of_another_text_is_refused_with_both() -> None:
 def test_a_condition_that_no_launch_can_check_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the first reading needs one, the proof of the second is taken."""
     ptx, _ = compiled(*DIVIDED)
-    judged = judging._judged
+    judged = judging.by_search
 
-    def assuming(reading: Reading, *rest: Any, **named: Any) -> judging.Judgement:
+    def assuming(reading: Reading, *rest: Any, **named: Any) -> Judgement:
         found = judged(reading, *rest, **named)
         assert found.certificate is not None
         if reading.how.limit == LIMITS[1]:
@@ -77,8 +78,8 @@ def test_a_condition_that_no_launch_can_check_decides_nothing(monkeypatch: pytes
             found, certificate=replace(found.certificate, assumes=(Compare("ge", atom(Symbol("gemm_split_k_dim_K"))),))
         )
 
-    monkeypatch.setattr(judging, "_folded", lambda *_: None)
-    monkeypatch.setattr(judging, "_judged", assuming)
+    monkeypatch.setattr(judging, "by_folding", lambda *_: None)
+    monkeypatch.setattr(judging, "by_search", assuming)
     unasked = judging.judge(ptx, "gemm_split_k")
     assert unasked.certificate is not None and unasked.certificate.assumes
     asked = judging.judge(ptx, "gemm_split_k", asked=lambda assumed: not assumed)

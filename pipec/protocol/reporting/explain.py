@@ -13,7 +13,8 @@ from pipec.kir.plan.roles import operations
 from pipec.kir.plan.types import Plan
 from pipec.protocol.forms.conditions import with_conditions
 from pipec.protocol.forms.ranges import TILES
-from pipec.protocol.judge import Judgement, Side, judge
+from pipec.protocol.judge import judge
+from pipec.protocol.judgement import Judgement, Side
 from pipec.protocol.refuting.launches import launchable, names_of
 from pipec.protocol.refuting.refute import Deadlock
 from pipec.protocol.refuting.turns import refute_turns

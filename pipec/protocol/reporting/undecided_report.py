@@ -8,7 +8,7 @@ from pipec.diag.shown import counted
 from pipec.interface import BarrierRange, KernelInterface
 from pipec.kir.ir import Kernel, run_once
 from pipec.kir.plan.roles import operations
-from pipec.protocol.judge import Judgement
+from pipec.protocol.judgement import Judgement
 from pipec.protocol.reporting.explain import Places, Report, times
 from pipec.protocol.reporting.undecided_bounds import SAME_BOUNDS, advice
 from pipec.protocol.reporting.undecided_loops import counting_on, leaping
