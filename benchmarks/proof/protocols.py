@@ -15,7 +15,6 @@ import random
 import sys
 import time
 from collections import Counter
-from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,12 +30,6 @@ def _judged(numbers: tuple[int, range]) -> tuple[list[tuple[str, str, str]], lis
     from fuzz.fuzz_protocol import kernel
     from fuzz.protocol_judge import judge
 
-    from pipec.protocol import judge as searching
-    from pipec.protocol.effort import Effort
-    from pipec.protocol.prove import prove
-
-    # Half of the time would go to the few that are not proved in the end: only what is proved can go wrong here.
-    searching.prove = partial(prove, effort=Effort(visits=400, runs=150))  # type: ignore[assignment]
     seed, these = numbers
     found, contradictions, totals = [], [], Counter[str]()
     for number in these:
