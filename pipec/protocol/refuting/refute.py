@@ -6,10 +6,13 @@ launch (memory contents, blocks from a scheduler) have ranges, and a run ends wi
 cluster with the same behaviour are represented by one: if they signal each other, their places in the grid are unknown.
 """
 
+from collections.abc import Callable
+
 from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.forms.ranges import ANYTHING, Decided, Range, Ranged, Ranges, decided, ranged
 from pipec.protocol.forms.sample import Numbers
 from pipec.protocol.program.structure import orders
+from pipec.protocol.refuting.drawn import drawn_sizes, lessened
 from pipec.protocol.refuting.tried import LARGE, Launches, large_sizes, small_sizes
 from pipec.protocol.schedules.lazily import Lazy
 from pipec.protocol.schedules.schedule import Pairs, Stuck, uneven
@@ -20,6 +23,7 @@ from pipec.verify.per_thread import PerThread
 from pipec.verify.terms import Symbol
 
 _MOST_STEPS = 12_000  # of one run; all runs together have a budget
+_MOST_DRAWN_STEPS = 20_000  # of runs at sizes drawn at random
 
 
 @record
@@ -52,19 +56,49 @@ def refute(
     schedule, asked = Lazy(network, orders(network)[0]), Asked(network)
     remote = crosses(network)
     runs, meter = 0, Meter("protocol steps")
-    for sizes in large_sizes(network, launches) if large else small_sizes(network, launches):
+
+    def ends(sizes: Numbers) -> tuple[Deadlock | None, bool]:
         known = {symbol: (value, value) for symbol, value in sizes.items() if not (remote and symbol.name.startswith("%ctaid"))}
         left = meter.left
         try:
-            found, ended = run(schedule, asked, Ranges(known), sizes, pairs, meter)
-        except BudgetEnded:
-            break
+            return run(schedule, asked, Ranges(known), sizes, pairs, meter)
         finally:
             tried.value += left - meter.left
-        if found is not None and (found.wraps is None or max(sizes.values(), default=0) < LARGE[0]):
-            return found, runs
-        runs += ended
+
+    try:
+        for sizes in large_sizes(network, launches) if large else small_sizes(network, launches):
+            found, ended = ends(sizes)
+            if found is not None and (found.wraps is None or max(sizes.values(), default=0) < LARGE[0]):
+                return found, runs
+            runs += ended
+        begun = meter.left
+        for sizes in () if large else drawn_sizes(network, launches):
+            if begun - meter.left > _MOST_DRAWN_STEPS:
+                break
+            found, _ = ends(sizes)
+            if found is not None and found.wraps is None:
+                return least(found, lambda sizes: ends(sizes)[0], network, launches), runs
+    except BudgetEnded:
+        pass
     return None, runs
+
+
+def least(found: Deadlock, again: Callable[[Numbers], Deadlock | None], network: Network, launches: Launches) -> Deadlock:
+    """The same at smaller sizes, if there are any. `again`: what a run at other sizes finds."""
+
+    def still(sizes: Numbers) -> bool:
+        nonlocal found
+        other = again(sizes)
+        if other is None or other.wraps is not None:
+            return False
+        found = other
+        return True
+
+    try:
+        lessened(found.sizes, network, launches, still)
+    except BudgetEnded:
+        pass
+    return found
 
 
 def crosses(network: Network) -> bool:

@@ -5,19 +5,22 @@ whatever memory contains, and the search for a proof need not go on.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 
 from pipec.budgets import BudgetEnded, Meter
 from pipec.protocol.forms.ranges import LOADS, Contents
+from pipec.protocol.forms.sample import Numbers
 from pipec.protocol.program.program import registers_of
 from pipec.protocol.program.structure import orders
-from pipec.protocol.refuting.refute import Asked, Deadlock, crosses, run, tried
-from pipec.protocol.refuting.tried import Launches, all_forms, small_sizes
+from pipec.protocol.refuting.drawn import Number, drawn_numbers, drawn_sizes
+from pipec.protocol.refuting.refute import Asked, Deadlock, crosses, least, run, tried
+from pipec.protocol.refuting.tried import Launches, all_forms, in_order, small_sizes
 from pipec.protocol.schedules.lazily import Lazy
 from pipec.protocol.schedules.schedule import Pairs
 from pipec.record import replace
 from pipec.verify.network import Network
-from pipec.verify.terms import Apply, Atom, Choose, Floor, Linear, Product, Symbol, atom, forms_of
+from pipec.verify.terms import Apply, Atom, Choose, Floor, Linear, Product, Symbol, atom, forms_of, symbols_of
 
 _MOST_SIZES = 60
 _MOST_STEPS = 12_000  # of all runs
@@ -36,31 +39,51 @@ def refute_by_memory(network: Network, pairs: Pairs = (), launches: Launches = l
     parts = dict.fromkeys(part for form in all_forms(network) for part in _parts(form))
     loads = [part for part in parts if isinstance(part, Apply) and part.function in LOADS]
     registers = registers_of(network)
-    pointers = sorted({symbol for load in loads for symbol in _pointers(load, registers)}, key=lambda symbol: symbol.name)
+    pointers = in_order(network, {symbol for load in loads for symbol in _pointers(load, registers)})
     if not pointers or crosses(network):
         return None, True
+    places = {one for load in loads for form in load.arguments for one in symbols_of(form)} - registers - {*pointers}
     # A number that is divided by 64 matters in steps of 64.
     step = max([part.divisor for part in parts if isinstance(part, Floor) and any(map(_is_load, _parts(part.form)))], default=1)
     numbers = [each for number in _NUMBERS for each in ((number, _scaled(number, step)) if step > 1 else (number,))]
     schedule, asked, meter = Lazy(network, orders(network)[0]), Asked(network), Meter("protocol steps")
-    first, told = meter.left, True
-    for sizes in islice(small_sizes(network, launches), _MOST_SIZES):
-        for number in numbers:
-            known = Contents({symbol: (value, value) for symbol, value in sizes.items()}, pointers, number)
-            left = meter.left
-            try:
-                found, ended = run(schedule, asked, known, sizes, pairs, meter)
-            except BudgetEnded:
-                return None, told
-            finally:
-                tried.value += left - meter.left
-            told &= ended
-            if found is not None and found.wraps is None:
-                return replace(found, memory=tuple(known.numbers())), told
+    told = True
+
+    def ends(sizes: Numbers, number: Number) -> tuple[Deadlock | None, Contents]:
+        nonlocal told
+        known = Contents({symbol: (value, value) for symbol, value in sizes.items()}, pointers, number)
+        left = meter.left
+        try:
+            found, ended = run(schedule, asked, known, sizes, pairs, meter)
+        finally:
+            tried.value += left - meter.left
+        told &= ended
+        met = found is not None and found.wraps is None
+        return replace(found, memory=tuple(known.numbers())) if found is not None and met else None, known
+
+    def stuck(number: Number, sizes: Numbers) -> Deadlock | None:
+        return ends(sizes, number)[0]
+
+    try:
+        first = meter.left
+        for sizes in islice(small_sizes(network, launches), _MOST_SIZES):
+            for number in numbers:
+                found, known = ends(sizes, number)
+                if found is not None:
+                    return found, told
+                if not known.read:
+                    break  # other numbers make no difference
             if first - meter.left > _MOST_STEPS:
-                return None, told
-            if not known.read:
-                break  # other numbers make no difference
+                break
+        first = meter.left
+        for sizes, number in zip(drawn_sizes(network, launches, places), drawn_numbers(step), strict=False):
+            found, _ = ends(sizes, number)
+            if found is not None:
+                return least(found, partial(stuck, number), network, launches), told
+            if first - meter.left > _MOST_STEPS:
+                break
+    except BudgetEnded:
+        pass
     return None, told
 
 

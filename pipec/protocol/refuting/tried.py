@@ -51,9 +51,8 @@ def large_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
         if any(isinstance(one, Apply) for one, _ in form.terms):
             return
         _steps(form, registers_of(network), steps)
-    names = sorted(steps.keys() - {TILES}, key=lambda symbol: symbol.name)
     admits = _Facts(network, frozenset(steps)).admit
-    for symbol in names[:_VARIED]:
+    for symbol in in_order(network, steps.keys() - {TILES})[:_VARIED]:
         for value in LARGE:
             numbers = dict.fromkeys(steps, 1) | {symbol: value}
             if admits(numbers) and launches(numbers):
@@ -62,21 +61,12 @@ def large_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
 
 def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
     """Multiples of the divisors of sizes, then numbers in between, then constants that the network compares sizes with."""
-    registers = registers_of(network)
-    steps: dict[Symbol, int] = {}
-    for form in all_forms(network):
-        _steps(form, registers, steps)
-    admits = _Facts(network, frozenset(steps)).admit
-
-    def admitted(numbers: Numbers) -> bool:
-        # An impossible launch refutes nothing.
-        return numbers.get(TILES) != 0 and admits(numbers) and launches(numbers)
-
-    stated = {symbol: value for symbol, value in _stated(network) if symbol in steps}
+    registers, steps = registers_of(network), steps_of(network)
+    possible = Possible(network, steps, launches)
 
     def first(most: int, sizes: Iterator[Numbers]) -> Iterator[Numbers]:
-        found = filter(admitted, (one | stated for one in sizes))
-        return islice(_without_repetition(found) if stated else found, most)
+        found = possible.of(sizes)
+        return islice(_without_repetition(found) if possible.stated else found, most)
 
     yield from first(_MOST_EXACT, _by_steps(network, steps, _BETWEEN[0]))
     if any(step > 1 for step in steps.values()):
@@ -87,6 +77,41 @@ def small_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:
     yield from first(_MOST_WALKED, _walked(network, steps))
     yield from first(_MOST_NEGATIVE, _negative(steps))
     yield from first(_MOST_PLACED, _placed(network, steps))
+
+
+class Possible:
+    """Sizes that a launch can have: an impossible one refutes nothing. `stated`: those that it must have."""
+
+    def __init__(self, network: Network, tested: Collection[Symbol], launches: Launches) -> None:
+        self.stated = {symbol: value for symbol, value in _stated(network) if symbol in tested}
+        self._admit, self._launches = _Facts(network, frozenset(tested)).admit, launches
+
+    def of(self, sizes: Iterable[Numbers]) -> Iterator[Numbers]:
+        return filter(self, (one | self.stated for one in sizes))
+
+    def __call__(self, numbers: Numbers) -> bool:
+        return numbers.get(TILES) != 0 and self._admit(numbers) and self._launches(numbers)
+
+
+def steps_of(network: Network) -> dict[Symbol, int]:
+    """By how much each size of which a test or a counter depends must grow for something to change."""
+    registers, steps = registers_of(network), dict[Symbol, int]()
+    for form in all_forms(network):
+        _steps(form, registers, steps)
+    return {symbol: steps[symbol] for symbol in in_order(network, steps)}
+
+
+def in_order(network: Network, symbols: Collection[Symbol]) -> list[Symbol]:
+    """Those of the hardware, then dimensions and parameters as they are declared, which is the order of the facts: the order of terms
+    depends on names."""
+    declared: dict[Symbol, int] = {}
+    for fact in network.facts:
+        match fact:
+            case Compare(_, Linear(_, ((Symbol() as symbol, _),))) if not symbol.name.startswith("%"):
+                declared.setdefault(symbol, len(declared))
+            case _:
+                pass
+    return sorted(symbols, key=lambda symbol: (symbol != TILES, declared.get(symbol, -1), symbol.name))
 
 
 def _stated(network: Network) -> Iterator[tuple[Symbol, int]]:
@@ -148,7 +173,7 @@ def _advances(network: Network) -> Iterator[int]:
 
 def _by_steps(network: Network, steps: Numbers, between: Callable[[int], int]) -> Iterator[Numbers]:
     """Sizes in order of their sum, so that the first failing one is small."""
-    names = sorted(steps, key=lambda symbol: (symbol != TILES, symbol.name))
+    names = [*steps]
     # A ring hides a missing release until all of its stages are taken, so sizes exceed the largest ring.
     most = max([_LEAST_TRIED, *(ring.stages + 2 for ring in network.rings)])
     for counts in _by_their_sum(min(_VARIED, len(names)), most):
@@ -189,7 +214,7 @@ def _placed(network: Network, steps: Numbers) -> Iterator[Numbers]:
     """Sizes with several blocks along an axis, where a size is compared with the place of a block alone, `min(S, (block.x + 1) * 64)`: it
     must grow by 64 for another one. Windows, `max(0, block.x * 64 - 200)`, begin to matter in the blocks next to their ends."""
     wider, ends = dict(steps), dict[tuple[Symbol, int], None]()
-    for form in dict.fromkeys(part for one in all_forms(network) for part in _inside(one)):
+    for form in dict.fromkeys(part for one in all_forms(network) for part in inside(one)):
         symbols = {one: times for one, times in form.terms if isinstance(one, Symbol) and one in steps}
         places = [one for one in symbols if one.name.startswith(_FIRST)]
         if len(places) == 1:
@@ -209,16 +234,16 @@ def _placed(network: Network, steps: Numbers) -> Iterator[Numbers]:
         yield from _by_steps(network, wider, _BETWEEN[0])
 
 
-def _inside(form: Linear) -> Iterator[Linear]:
+def inside(form: Linear) -> Iterator[Linear]:
     """The form, and those that it is made of."""
     yield form
     for one, _ in form.terms:
         match one:
             case Floor(inner, _):
-                yield from _inside(inner)
+                yield from inside(inner)
             case Choose(condition, yes, no):
                 for each in (*forms_of(condition), yes, no):
-                    yield from _inside(each)
+                    yield from inside(each)
 
 
 def _by_their_sum(places: int, most: int) -> Iterator[tuple[int, ...]]:
