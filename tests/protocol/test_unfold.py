@@ -15,7 +15,7 @@ LOOP = "for t in range(block.x, tiles, grid.x):"
 INNER = "for k in range(ceildiv(K, BK)):\n                with input.produce"
 _FAULTS = {
     "no tiles": (f"produces input:\n        {LOOP}", "produces input:\n        for t in range(0):", "E0601"),
-    "one stage a tile": (INNER, INNER.replace("ceildiv(K, BK)", "1"), "E0602"),
+    "one stage a tile": (INNER, INNER.replace("ceildiv(K, BK)", "1"), "E0601"),
     "a tile more": (
         f"produces output:\n        {LOOP}",
         f"produces output:\n        {LOOP.replace('tiles', 'tiles + grid.x')}",
