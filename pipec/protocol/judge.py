@@ -6,7 +6,7 @@ from pipec.budgets import BUDGETS
 from pipec.protocol.effort import Effort, steps_so_far
 from pipec.protocol.forms.everywhere import askable_formula
 from pipec.protocol.judgement import Judgement, Side, as_accepted
-from pipec.protocol.refuting.tried import Launches
+from pipec.protocol.refuting.launches import ANY, Launches
 from pipec.protocol.ways import Earlier, by_folding, by_pieces, by_search
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.processes.fitting import adds_up
@@ -25,7 +25,7 @@ def judge(
     ptx: str,
     kernel: str,
     sides: Sequence[Side] = (),
-    launches: Launches = lambda _: True,
+    launches: Launches = ANY,
     asked: Callable[[Sequence[Formula]], bool] = lambda _: True,
     most: int | None = None,
     before: Judgement | None = None,

@@ -9,9 +9,9 @@ from pipec.protocol.forms.everywhere import askable_formula
 from pipec.protocol.judgement import Judgement, Side, as_accepted, as_checked, as_found, with_conditions
 from pipec.protocol.pairs import pairs_of
 from pipec.protocol.prove import Undecided, prove
+from pipec.protocol.refuting.launches import Launches
 from pipec.protocol.refuting.refute import Deadlock, refute
 from pipec.protocol.refuting.refute_by_memory import refute_by_memory
-from pipec.protocol.refuting.tried import Launches
 from pipec.protocol.refuting.unfold import unfolded
 from pipec.protocol.restating.nested import nested
 from pipec.protocol.restating.opaque import Opaque

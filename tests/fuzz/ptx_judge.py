@@ -20,7 +20,8 @@ from pipec.protocol.forms.everywhere import askable_formula
 from pipec.protocol.forms.sample import Numbers
 from pipec.protocol.judgement import Judgement
 from pipec.protocol.refuting import refute as refuting
-from pipec.protocol.refuting.tried import Launches, small_sizes
+from pipec.protocol.refuting.launches import Launches
+from pipec.protocol.refuting.tried import small_sizes
 from pipec.sim import Options, SimulationError, launch
 from pipec.verify.network import Network, Wait
 from pipec.verify.terms import Formula

@@ -11,9 +11,12 @@ from protocol.test_refute import judged, told
 
 from pipec.driver import Options, compile_source
 from pipec.protocol.effort import steps_so_far
-from pipec.protocol.refuting.drawn import lessened
+from pipec.protocol.forms.sample import Numbers
+from pipec.protocol.refuting.drawn import drawn_sizes, lessened
+from pipec.protocol.refuting.launches import Launches, LaunchesOf
 from pipec.source import Source
 from pipec.verify.network import Network
+from pipec.verify.reader.read import Reading
 from pipec.verify.terms import Symbol
 
 # What the roles of a search for a proof would take that comes to nothing is ten times as much.
@@ -93,6 +96,24 @@ def test_sizes_are_lessened_within_what_a_launch_can_have() -> None:
         tried.append(sizes)
         return sizes[m] * sizes[n] >= 12
 
-    found = lessened({m: 40, n: 30}, network, lambda sizes: sizes[n] >= 3, still)
+    class Some(Launches):
+        def __call__(self, numbers: Numbers) -> bool:
+            return numbers[n] >= 3
+
+    found = lessened({m: 40, n: 30}, network, Some(), still)
     assert found[m] * found[n] >= 12 and found[n] >= 3 and found[m] * found[n] < 40
     assert all(sizes[n] >= 3 for sizes in tried) and len(tried) <= 100
+
+
+def test_what_is_drawn_can_be_launched() -> None:
+    """Grids are as large as sizes make them, and blocks are in them; each launch has these sizes."""
+    text = "kernel k(x: tensor[f32, M, N]):\n    grid(M, min(N, 5))\n" + "".join(DEALT.splitlines(keepends=True)[3:])
+    text = text.replace(", begins: tensor[i32, E]", "").replace("load(begins[g + 1]) - load(begins[g])", "g + block.y")
+    state = compile_source(Source("k.pipe", text.format(first="block.x", begun="block.x", more="1")), Options("sm_90a"))
+    assert state.plans is not None and state.ptx is not None
+    interface = state.plans[0].interface
+    drawn = [*drawn_sizes(Reading(state.ptx, "k").network, LaunchesOf(interface))]
+    assert len(drawn) > 200
+    seen = {(sizes[Symbol("%nctaid.x")], sizes[Symbol("%ctaid.x")]) for sizes in drawn}
+    assert all(place < extent for extent, place in seen) and len(seen) > 20
+    assert all(sizes[Symbol("%nctaid.x")] == sizes[Symbol("k_dim_M")] for sizes in drawn)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Iterator
 from random import Random
 
 from pipec.protocol.forms.sample import Numbers
-from pipec.protocol.refuting.tried import Launches, Possible, all_forms, in_order, inside, steps_of
+from pipec.protocol.refuting.launches import Launches
+from pipec.protocol.refuting.tried import Possible, all_forms, in_order, inside, steps_of
 from pipec.verify.network import Network
 from pipec.verify.terms import Floor, Symbol
 
@@ -35,7 +36,20 @@ def drawn_sizes(network: Network, launches: Launches, others: Collection[Symbol]
             return random.choice(_PLACES)
         return random.choice(_MULTIPLES) * step + random.choice((0, 0, 0, 1, step // 2, -1))
 
-    return Possible(network, steps, launches).of({symbol: drawn(symbol) for symbol in names} for _ in range(_MOST_DRAWN))
+    possible = Possible(network, steps, launches)
+    return possible.of(_placed({symbol: drawn(symbol) for symbol in names}, launches) for _ in range(_MOST_DRAWN))
+
+
+def _placed(sizes: Numbers, launches: Launches) -> Numbers:
+    """With a grid as large as the sizes make it, and a block in it."""
+    placed = dict(sizes)
+    for axis, extent in zip("xyz", launches.extents(sizes), strict=True):
+        across, place = Symbol(f"%nctaid.{axis}"), Symbol(f"%ctaid.{axis}")
+        if extent and across in sizes:
+            placed[across] = extent
+        if extent and place in sizes:
+            placed[place] = sizes[place] % extent
+    return placed
 
 
 def drawn_numbers(step: int) -> Iterator[Number]:

@@ -13,7 +13,8 @@ from pipec.protocol.forms.ranges import ANYTHING, Decided, Range, Ranged, Ranges
 from pipec.protocol.forms.sample import Numbers
 from pipec.protocol.program.structure import orders
 from pipec.protocol.refuting.drawn import drawn_sizes, lessened
-from pipec.protocol.refuting.tried import LARGE, Launches, large_sizes, small_sizes
+from pipec.protocol.refuting.launches import ANY, Launches
+from pipec.protocol.refuting.tried import LARGE, large_sizes, small_sizes
 from pipec.protocol.schedules.lazily import Lazy
 from pipec.protocol.schedules.schedule import Pairs, Stuck, uneven
 from pipec.record import record
@@ -47,9 +48,7 @@ class Deadlock:
 tried = PerThread(0)  # steps, over all runs
 
 
-def refute(
-    network: Network, pairs: Pairs = (), launches: Launches = lambda _: True, *, large: bool = False
-) -> tuple[Deadlock | None, int]:
+def refute(network: Network, pairs: Pairs = (), launches: Launches = ANY, *, large: bool = False) -> tuple[Deadlock | None, int]:
     """The first deadlock found, and the number of runs that ended without one. `large`: at sizes that may overflow, where a proof could
     still restrict the launch to smaller ones."""
     # Any order will do: the system is confluent, since a step of one process never disables a step of another.

@@ -14,8 +14,9 @@ from pipec.protocol.forms.sample import Numbers
 from pipec.protocol.program.program import registers_of
 from pipec.protocol.program.structure import orders
 from pipec.protocol.refuting.drawn import Number, drawn_numbers, drawn_sizes
+from pipec.protocol.refuting.launches import ANY, Launches
 from pipec.protocol.refuting.refute import Asked, Deadlock, crosses, least, run, tried
-from pipec.protocol.refuting.tried import Launches, all_forms, in_order, small_sizes
+from pipec.protocol.refuting.tried import all_forms, in_order, small_sizes
 from pipec.protocol.schedules.lazily import Lazy
 from pipec.protocol.schedules.schedule import Pairs
 from pipec.record import replace
@@ -34,7 +35,7 @@ _NUMBERS: tuple[Callable[[int], int], ...] = (
 )
 
 
-def refute_by_memory(network: Network, pairs: Pairs = (), launches: Launches = lambda _: True) -> tuple[Deadlock | None, bool]:
+def refute_by_memory(network: Network, pairs: Pairs = (), launches: Launches = ANY) -> tuple[Deadlock | None, bool]:
     """The first deadlock found, whose `memory` says what has been read; and whether all runs told how they end."""
     parts = dict.fromkeys(part for form in all_forms(network) for part in _parts(form))
     loads = [part for part in parts if isinstance(part, Apply) and part.function in LOADS]

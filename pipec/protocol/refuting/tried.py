@@ -6,6 +6,7 @@ from itertools import islice
 from pipec.protocol.forms.ranges import TILES
 from pipec.protocol.forms.sample import Numbers, holds, known_function
 from pipec.protocol.program.program import registers_of
+from pipec.protocol.refuting.launches import Launches
 from pipec.verify.network import Network, Test, edges_of
 from pipec.verify.terms import Apply, Choose, Compare, Floor, Formula, Linear, Product, Symbol, forms_of, symbols_in
 
@@ -39,8 +40,6 @@ _BETWEEN: tuple[Callable[[int], int], ...] = (
     lambda step: step > 1,
     lambda step: step - 1,
 )
-
-Launches = Callable[[Numbers], bool]  # whether a launch can have the sizes
 
 
 def large_sizes(network: Network, launches: Launches) -> Iterator[Numbers]:

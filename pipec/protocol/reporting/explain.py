@@ -15,7 +15,7 @@ from pipec.protocol.forms.conditions import with_conditions
 from pipec.protocol.forms.ranges import TILES
 from pipec.protocol.judge import judge
 from pipec.protocol.judgement import Judgement, Side
-from pipec.protocol.refuting.launches import launchable, names_of
+from pipec.protocol.refuting.launches import LaunchesOf, names_of
 from pipec.protocol.refuting.refute import Deadlock
 from pipec.protocol.refuting.turns import refute_turns
 from pipec.protocol.reporting.told import conditions_told
@@ -60,7 +60,7 @@ def verdict(
         ptx,
         interface.name,
         sides_of(interface, plan.left_filled),
-        lambda numbers: launchable(interface, numbers),
+        LaunchesOf(interface),
         lambda assumed: with_conditions(interface, assumed) is not None,
         most,
         before,
