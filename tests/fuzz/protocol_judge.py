@@ -95,7 +95,7 @@ def _refuted_rightly(kernel: Kernel, bodies: Mapping[str, str], state: Compilati
         if diagnostic.code not in ("E0601", "E0602"):
             continue
         sizes = {"n": 0, "m": 0} | {name: int(value) for name, value in _WHEN.findall(diagnostic.title)}
-        if max(map(abs, sizes.values())) > 8:
+        if max(map(abs, sizes.values())) > 20:
             continue
         there = Outcome("refused")
         _explore(kernel, bodies, sizes, states, there)
