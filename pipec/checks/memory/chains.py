@@ -16,7 +16,13 @@ from pipec.kir import ir
 from pipec.kir.clusters import EVERY, OWN
 from pipec.kir.global_memory.access_pairs import AccessPair
 from pipec.kir.global_memory.accesses import Access
-from pipec.kir.global_memory.iterations import apart_at_distances, meet_now, numbered_by_turns
+from pipec.kir.global_memory.iterations import (
+    apart_at_distances,
+    beyond_at_distances,
+    ends_of,
+    meet_now,
+    numbered_by_turns,
+)
 from pipec.kir.global_memory.places import TileBox, renamed
 from pipec.kir.plan.types import Plan
 from pipec.kir.values.reader import Loop
@@ -113,10 +119,20 @@ class Chains:
             return True
         if one.anywhere or other.anywhere:
             return False
+        return (
+            any(apart_at_distances(*places, least, most) for places in self._comparable(mine, one.place, their, other.place))
+            or self._beyond(mine, one, their, other, least, most)
+            or (not meet_now(least, most) and self._determined(mine, one, their, other))
+        )
+
+    def _beyond(self, mine: _Nest, one: Access, their: _Nest, other: Access, least: int | None, most: int | None) -> bool:
+        """Whether all tiles that one role touches in an iteration, by loops inside it, too, are above those of the other role, or below."""
+        (low, high), (other_low, other_high) = _reached(mine, one), _reached(their, other)
         return any(
-            apart_at_distances(here, there, loops, least, most)
-            for here, there, loops in self._comparable(mine, one, their, other)
-        ) or (not meet_now(least, most) and self._determined(mine, one, their, other))
+            beyond_at_distances(*places, least, most, above=above)
+            for here, there, above in ((low, other_high, True), (high, other_low, False))
+            for places in self._comparable(mine, here, their, there)
+        )
 
     def _determined(self, mine: _Nest, one: Access, their: _Nest, other: Access) -> bool:
         """Whether what they touch says in which iteration: the tiles that a scheduler hands out, say, in whatever order."""
@@ -158,17 +174,17 @@ class Chains:
 
     # -------------------------------------------------------------------------------------------------- what is compared
 
-    def _comparable(self, mine: _Nest, one: Access, their: _Nest, other: Access) -> Iterator[_Compared]:
-        """The places of both accesses in terms of the same counters, and the loops that these count, with their steps."""
+    def _comparable(self, mine: _Nest, one: TileBox, their: _Nest, other: TileBox) -> Iterator[_Compared]:
+        """Two places in terms of the same counters, and the loops that these count, with their steps."""
         counters = _counters(mine, their)
         if counters is not None:
-            place = replace(one.place, corner=tuple(renamed(term, counters) for term in one.place.corner))
-            yield place, other.place, {loop.statement: loop.step for loop in their.loops}
+            place = replace(one, corner=tuple(renamed(term, counters) for term in one.corner))
+            yield place, other, {loop.statement: loop.step for loop in their.loops}
         if len(mine.loops) == len(their.loops) == 1:
             turns = their.loops[0].statement
             here, there = (
-                numbered_by_turns(access.place, nest.loops[0].statement, nest.role.role.values, turns, partial(self._slot, nest))
-                for nest, access in ((mine, one), (their, other))
+                numbered_by_turns(place, nest.loops[0].statement, nest.role.role.values, turns, partial(self._slot, nest))
+                for nest, place in ((mine, one), (their, other))
             )
             yield here, there, {turns: 1}
 
@@ -208,6 +224,11 @@ class Chains:
         if not inside or (lags and len(inside) > 1):
             return None
         return _Turns(nest, half, before, tuple(inside), lags[0] if lags else None)
+
+
+def _reached(nest: _Nest, access: Access) -> tuple[TileBox, TileBox]:
+    """The lowest and the highest tile of an iteration."""
+    return ends_of(access.place, nest.role.role.values, [loop.statement for loop in nest.loops])
 
 
 def _waits(turns: _Turns, other: _Turns) -> Iterator[_Edge]:

@@ -114,6 +114,48 @@ def apart_at_distances(
     )
 
 
+def beyond_at_distances(
+    one: TileBox, other: TileBox, loops: Mapping[Loop, int | None], least: int | None, most: int | None, *, above: bool
+) -> bool:
+    """Whether one tile lies wholly above the other, or below it, of each iteration of the only loop that comes later by a number between
+    `least` and `most`, of which None is no end."""
+    return len(loops) == 1 and any(
+        step is not None and _lies_beyond(*axes, loop, step, (least, most), above=above)
+        for loop, step in loops.items()
+        for axes in zip(axes_of(one), axes_of(other), strict=True)
+    )
+
+
+def _lies_beyond(
+    one: _Axis, other: _Axis, loop: Loop, step: int, distances: tuple[int | None, int | None], *, above: bool
+) -> bool:
+    found = _steps(one, other, loop, step, (loop,))
+    (_, m), (_, n) = one, other
+    if found is None or m is None or n is None:
+        return False
+    each, now = found
+    nearest = 0 if each == 0 else distances[(each > 0) == above]
+    return nearest is not None and (now - each * nearest >= n if above else now - each * nearest <= -m)
+
+
+def ends_of(place: TileBox, values: Values, around: Collection[Loop]) -> tuple[TileBox, TileBox]:
+    """The lowest and the highest of the tiles that the loops inside those `around` reach in one iteration of these."""
+
+    def end(term: Term, *, highest: bool) -> Term:
+        inner = [
+            (atom, factor)
+            for atom, factor in term.parts
+            if atom.operator is Operator.COUNTER and loop_of(atom) not in around and atom in values.ends
+        ]
+        for atom, factor in inner:
+            term += (values.ends[atom][(factor > 0) == highest] - as_term(atom)) * factor
+        # The ends of a loop may count another one around it.
+        return end(term, highest=highest) if inner else term
+
+    low, high = (replace(place, corner=tuple(end(one, highest=up) for one in place.corner)) for up in (False, True))
+    return low, high
+
+
 def meet_now(least: int | None, most: int | None) -> bool:
     """Whether iterations of the same number are among them."""
     return (least is None or least <= 0) and (most is None or most >= 0)

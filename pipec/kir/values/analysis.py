@@ -109,6 +109,11 @@ class Values:
             if count.start.number is not None and count.stop.number is not None
         }
 
+    @cached_property
+    def ends(self) -> dict[Atom, tuple[Term, Term]]:
+        """The lowest and the highest value of counters inside their loops, in terms of what stands around these."""
+        return {atom: _ends(count) for atom, count in self.counts.items() if not count.wraps}
+
     def blocks(self, atom: Atom) -> Term | None:
         """The number of blocks along the axis of which an atom is the block index."""
         return self.launch.blocks(str(atom.operands[0])) if atom.operator is Operator.SPECIAL else None
@@ -335,6 +340,14 @@ class Values:
         least, largest = self._ranges.get((loop, key), (least, largest))
         self._loop_carried[loop, key] = leaf(Operator.LOOP_CARRIED, loop, key, least=least, largest=largest)
         return self._loop_carried[loop, key]
+
+
+def _ends(count: Count) -> tuple[Term, Term]:
+    """Exact where a whole number of steps leads from the start to the end."""
+    way = count.stop - count.start
+    whole = all(factor % count.step == 0 for factor in (way.constant, *(factor for _, factor in way.parts)))
+    last = count.stop - (count.step if whole else 1 if count.step > 0 else -1)
+    return (count.start, last) if count.step > 0 else (last, count.start)
 
 
 def _count(start: Term, stop: Term, step: int, dtype: DType) -> Count:
