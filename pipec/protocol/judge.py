@@ -7,7 +7,7 @@ from pipec.protocol.effort import Effort, steps_so_far
 from pipec.protocol.forms.everywhere import askable_formula
 from pipec.protocol.judgement import Judgement, Side, as_accepted
 from pipec.protocol.refuting.launches import ANY, Launches
-from pipec.protocol.ways import Earlier, by_folding, by_pieces, by_search
+from pipec.protocol.ways import Earlier, by_folding, by_numbers, by_pieces, by_search
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.processes.fitting import adds_up
 from pipec.verify.reader.processes.leaps import leaps
@@ -70,6 +70,8 @@ def judge(
             if found.certificate is None and found.deadlock is None and reading not in folded:
                 folded.add(reading)
                 found = by_folding(reading, sides, asked, earlier, counted=True) or found
+                if found.certificate is None and found.by_memory is None:
+                    found = by_numbers(reading, sides, asked) or found
             if 2 * (steps_so_far() - begun) < left:
                 ended.add(reading)
             if found.certificate is not None and asked(found.certificate.assumes):

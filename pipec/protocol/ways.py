@@ -14,6 +14,7 @@ from pipec.protocol.refuting.refute import Deadlock, refute
 from pipec.protocol.refuting.refute_by_memory import refute_by_memory
 from pipec.protocol.refuting.unfold import unfolded
 from pipec.protocol.restating.nested import nested
+from pipec.protocol.restating.once import once
 from pipec.protocol.restating.opaque import Opaque
 from pipec.protocol.restating.restate import Restated, one_behind_the_other, restate, worded
 from pipec.protocol.schedules.aligned import Alignment
@@ -28,6 +29,7 @@ from pipec.verify.reader.read import Reading
 from pipec.verify.reader.values.interpretation import LIMITS, WHOLE
 from pipec.verify.terms import Compare, Formula, Symbol, symbols_in
 
+_AS_SIZES = 400_000  # steps of a search with loaded numbers as sizes
 _IN_STEP = 1_200_000  # steps of a search that follows loops turn by turn
 
 
@@ -155,6 +157,24 @@ def _searched(
             deadlock, _ = refute(plain(), pairs, launches, large=True)
         return Judgement(other.network, None, deadlock, str(why), ended, why.standing, why.uneven, by_memory())
     return as_found(reading, replace(certificate, restated=other.others))
+
+
+def by_numbers(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequence[Formula]], bool]) -> Judgement | None:
+    """With a proof that the checker accepts, of the network with numbers that a block loads once as sizes; None if there is no such number,
+    or none is found so under conditions that a launch can be required to satisfy."""
+    numbers = once(reading.network) if reading.arithmetic.loads else None
+    if numbers is None:
+        return None
+    other = restate(numbers.network)
+    try:
+        certificate = prove(other.network, Effort(combinations=_AS_SIZES), pairs_of(reading.network, sides))
+    except Undecided:
+        return None
+    certificate = numbers.unfolded(replace(certificate, restated=other.others))
+    if not all(map(askable_formula, certificate.assumes)) or not asked(certificate.assumes):
+        return None
+    found = as_accepted(as_found(reading, certificate), reading)
+    return found if found.certificate is not None else None
 
 
 def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]], search: Callable[..., Certificate]) -> Certificate | None:
