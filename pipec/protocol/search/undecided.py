@@ -1,12 +1,13 @@
 """The failure of a search, and where the roles stood."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from pipec.protocol.schedules.schedule import Situation, Stuck
 from pipec.record import record
 from pipec.verify.checker.configuration import Configuration, Refused
 from pipec.verify.network import Action, End, Wait
-from pipec.verify.terms import Formula, symbols_in
+from pipec.verify.terms import Apply, Choose, Compare, Formula, Symbol, atom, forms_of, symbols_of
 
 
 @record
@@ -64,9 +65,23 @@ def at_test(situation: Situation[Any]) -> tuple[Standing, ...]:
 
 def wrapping(why: Undecided, situation: Situation[Any]) -> tuple[Standing, ...]:
     """The process whose register may wrap."""
-    names = sorted(one.name for one in symbols_in(why.required) if ":" in one.name) if why.required is not None else []
-    found = [(int(process), register) for process, _, register in (name.partition(":") for name in names)]
+    names = sorted({one.name for one in _added_up(why.required) if ":" in one.name}) if why.required is not None else []
+    # (With a star a register has what it has in other words.)
+    found = [(int(process), register.rstrip("*")) for process, _, register in (name.partition(":") for name in names)]
     return tuple(Standing(process, situation.at.line(process), register=register) for process, register in found[:1])
+
+
+def _added_up(formula: Formula) -> Iterator[Symbol]:
+    """What is computed with: not what decides between two numbers, nor where one is loaded."""
+    for form in forms_of(formula):
+        for one, _ in form.terms:
+            match one:
+                case Choose(_, yes, no):
+                    yield from (each for part in (yes, no) for each in _added_up(Compare("ge", part)))
+                case Apply(function, _) if function.startswith("ld."):
+                    pass
+                case _:
+                    yield from symbols_of(atom(one))
 
 
 def _waiting(at: Configuration) -> tuple[Standing, ...]:
