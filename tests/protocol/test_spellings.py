@@ -9,7 +9,7 @@ from pipec.verify.data import formula_of
 
 FRAME = """
 kernel k(n: i32, m: i32, y: tensor[f32, M, N]):
-    grid(GRID)
+ASSUMED    grid(GRID)
     p = ProducerConsumerPipeline(stages=2)
     role a(warps=1) produces p:
 PRODUCER
@@ -21,8 +21,8 @@ TURNS = "for i in range(n):\n    if CONDITION:\n        STAGE"
 TILES = "for t in range(block.x, m, BOUND):\n    STAGE"
 
 
-def compiled(producer: str, consumer: str, grid: str = "1") -> Compilation:
-    text = FRAME.replace("GRID", grid)
+def compiled(producer: str, consumer: str, grid: str = "1", assumed: str = "") -> Compilation:
+    text = FRAME.replace("GRID", grid).replace("ASSUMED", f"    assume({assumed})\n" if assumed else "")
     for side, body, stage in (
         ("PRODUCER", producer, "p.producer_signal_and_step()"),
         ("CONSUMER", consumer, "p.consumer_signal_and_step()"),
@@ -31,8 +31,8 @@ def compiled(producer: str, consumer: str, grid: str = "1") -> Compilation:
     return compile_source(Source("k.pipe", text), Options("sm_100a", allow_undecided=True))
 
 
-def outcome(producer: str, consumer: str, grid: str = "1") -> str:
-    return compiled(producer, consumer, grid).protocol["k"].outcome
+def outcome(producer: str, consumer: str, grid: str = "1", assumed: str = "") -> str:
+    return compiled(producer, consumer, grid, assumed).protocol["k"].outcome
 
 
 BOUNDS = [

@@ -5,7 +5,8 @@ Iterations dealt round-robin to several roles: for `i % 4 == 1` the network has 
 
 Counters with a stride: in a loop over `range(b, n, 8)` only `floor((i - b) / 8)` expresses that `i - b` is a multiple of 8, and its
 relation to a bound such as `ceildiv(n - b, 8)`. A counter whose stride is a size, such as
-the number of blocks, against a counter of iterations is the same case, with that size for the 8.
+the number of blocks, against a counter of iterations is the same case, with that size for the 8. So is one that counts up to a multiple
+of its stride, where another role counts down from the last number before that.
 """
 
 from collections.abc import Iterator
@@ -16,7 +17,9 @@ from pipec.verify.terms import (
     Apply,
     Atom,
     Choose,
+    Compare,
     Floor,
+    Formula,
     Linear,
     Symbol,
     add,
@@ -30,7 +33,9 @@ from pipec.verify.terms import (
 
 
 def quotients_of(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
-    return tuple(dict.fromkeys((*shares(network, registers), *strides(network, registers), *ahead(network, registers))))
+    """Of counters that other values say to be of interest; if there are none, of those whose tests are about multiples of the stride."""
+    told = dict.fromkeys((*shares(network, registers), *strides(network, registers), *ahead(network, registers)))
+    return tuple(told) or in_units(network, registers)
 
 
 def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
@@ -42,6 +47,36 @@ def strides(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...
         turns = turns_of(process, registers)
         found.update(dict.fromkeys(turn for _, step, turn in turns if any(divisor % step == 0 for divisor in asked)))
     return tuple(found)
+
+
+def in_units(network: Network, registers: frozenset[Symbol]) -> tuple[Linear, ...]:
+    """The number of iterations completed by a counter whose stride divides all sizes with which it begins or is compared. Up to a
+    multiple of 64, `range(0, K, 64)` ends at K - 64, from which another role counts down. With the quotients of these sizes."""
+    known = {symbol: divisor for fact in network.facts for symbol, divisor in _multiple(fact)}
+    wholes = {symbol: floor(atom(symbol), divisor) for symbol, divisor in known.items()}
+    found: dict[Linear, None] = {}
+    for process in network.processes:
+        asked = [form for state in process.states if isinstance(state.action, Test) for form in forms_of(state.action.condition)]
+        for symbol, step, turn in turns_of(process, registers):
+            about = [*(form for form in asked if symbol in dict(form.terms)), *_begins(process, symbol)]
+            sizes = [(one, times) for form in about for one, times in form.terms if one != symbol]
+            if sizes and all(times * known.get(one, 1) % step == 0 for one, times in sizes):
+                found.update(dict.fromkeys((turn, *(wholes[one] for one, _ in sizes if one in wholes))))
+    return tuple(found)
+
+
+def _begins(process: Process, counter: Symbol) -> Iterator[Linear]:
+    return (value for symbol, value in _assigned(process) if symbol == counter)
+
+
+def _multiple(fact: Formula) -> Iterator[tuple[Atom, int]]:
+    """The size that a fact says to be a multiple of a number, with this number."""
+    match fact:
+        case Compare("eq", Linear(0, ((Floor(Linear(0, ((Symbol() as one, 1),)), divisor), times), (other, 1)))) if one == other:
+            if times == -divisor:
+                yield one, divisor
+        case _:
+            pass
 
 
 def _is_chosen(form: Linear) -> bool:

@@ -264,7 +264,9 @@ class Program:
             # (Also from what is found in memory where another counter stands.)
             known = all(each in self.variables.carried or not self._registers_in(one(each)) for each, _ in row[1])
             others = {each for each, _ in row[1]}.difference({variable}, self.variables.derived)
-            if row[1] and (known or variable in down and len(others) == len(row[1]) == 1):
+            # (That a counter has not become negative is proposed of each.)
+            far = bool(row[1]) or variable in down or row[0] < 0
+            if far and (known or variable in down and len(others) == len(row[1]) == 1):
                 yield plus(one(variable), row, -1)
             # A counter that goes round begins each time.
             for each in starts([self.variables.forms[part] for part, _ in row[1]]):

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 from pipec.protocol.facts.products import candidates, exact
-from pipec.protocol.facts.quotients import quotients_of
+from pipec.protocol.facts.quotients import in_units, quotients_of
 from pipec.protocol.program.program import registers_of
 from pipec.protocol.program.structure import begins_tiles, orders
 from pipec.protocol.schedules.aligned import Aligned, Alignment
@@ -69,11 +69,16 @@ def _first(network: Network, consumers: Sequence[int], alignment: Alignment) -> 
         yield Attempt(Aligned(network, consumers, alignment), 40, products=True, roomy=True)
     # Where sizes are multiplied, most of the remaining budget is for the attempt with products, unless one of these has been made.
     plain = 90 if not multiplied else 40 if alignment.whole else 20
-    if quotients_of(network, registers):
+    counted = quotients_of(network, registers)
+    units = bool(counted) and counted == in_units(network, registers)
+    if counted and not units:
         # (Loops by twos up to a bound that depends on the tile have some thirty situations.)
         yield Attempt(Lazy(network, consumers), min(max(plain, 30), 50), quotients=True)
     # Consumers first keeps rings almost empty, which gives few situations; producers first fills them.
     yield Attempt(Lazy(network, consumers), plain)
+    # (Most loops up to a multiple of their stride begin alike, and are proved without.)
+    if units:
+        yield Attempt(Lazy(network, consumers), 75, quotients=True)
     if multiplied:
         # A flat loop asks for the first block of a tile before its stage is taken, for the last one behind it.
         prompts = (True, False) if begins_tiles(network) else (False,)

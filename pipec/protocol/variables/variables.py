@@ -317,13 +317,16 @@ class Variables:
         """Bounds of each size, and relations of sizes stated by the facts."""
         between, rows = self.between, []
         for fact in facts:
-            if not isinstance(fact, Compare) or fact.relation != "ge":
+            if not isinstance(fact, Compare) or fact.relation == "ne":
                 continue
             form = fact.form
             if len(form.terms) == 1 and isinstance(form.terms[0][0], Symbol):
                 continue
             if all(each in self.number for each, _ in form.terms) or self.groups.get(_normal(form.terms)[0], -1) >= 0:
                 rows.append(self.row(form))
+                # (Of what a size is a multiple.)
+                if fact.relation == "eq":
+                    rows.append(scaled(rows[-1], -1))
         for variable in self.sizes:
             low, high = range_of(self.forms[variable], between)
             if low > -FAR:
