@@ -23,6 +23,10 @@ OWN = (
         "while", ("3",), ("while t + {grid.x|1|m} < {m|n}",), ("t * 8", "0"),
         lets=("t = block.x - {grid.x|1|n} + {grid.x|1|m}", "t = t + {grid.x|1|n}"),
     ),
+    Template("while down", ("1",), ("while t {>|>=} {0|-1|m}",), ("(t {- 1|- 2|+ 0}) * 8", "0"), lets=("t = {n|m}", "t = t - {1|2}")),
+    Template(
+        "while down in rows", ("1",), ("while t {>=|>} {8|7|0}",), ("t {- 8|- 9|+ 0}", "0"), lets=("t = {n * 8|R|m}", "t = t - {8|4}")
+    ),
     Template(
         "nested", ("1",), ("for j in range(0, {R|n}, {16|8})", "for i in range({0|-8|m}, 16, 8)"), ("j + i {+ 0|- 8}", "0")
     ),

@@ -19,9 +19,9 @@ def findings(
     plan: Plan, rows: tuple[RoleAccesses, ...], blocks: Mapping[str, Answer], partners: Mapping[Partners, Answer]
 ) -> Findings:
     """`blocks`: for each tensor whether blocks share no elements; `partners`: the same of roles that both store to a tensor."""
-    answered = (*_of_blocks(plan, rows, blocks), *_of_roles(plan, rows, partners), *_of_starts(plan, rows))
+    answered = (*_of_blocks(plan, rows, blocks), *_of_roles(plan, rows, partners), *_of_starts(plan, rows), *_of_counters(plan))
     checked = (sentence + (_FITTING if answer == "fitting" else "") for sentence, answer in answered if answer != "open")
-    assumed = (*(sentence for sentence, answer in answered if answer == "open"), *_of_counters(plan))
+    assumed = (*(sentence for sentence, answer in answered if answer == "open"), *_of_left_over(plan))
     return Findings(tuple(checked), assumed)
 
 
@@ -63,8 +63,15 @@ def _of_starts(plan: Plan, rows: tuple[RoleAccesses, ...]) -> Iterator[tuple[str
         yield f"stores: `{where}` starts at no negative coordinate", answer
 
 
-def _of_counters(plan: Plan) -> Iterator[str]:
-    for where in dict.fromkeys(operation.counter.span.text() for operation in unplaced(plan.kernel)):
-        yield f"counters: `{where}` lies inside its tensor"
+def _of_counters(plan: Plan) -> Iterator[tuple[str, Answer]]:
+    found: dict[str, Answer] = {}
+    for operation, answer in unplaced(plan.kernel):
+        where = operation.counter.span.text()
+        found[where] = worst((found.get(where, "shown"), answer))
+    for where, answer in found.items():
+        yield f"counters: `{where}` lies inside its tensor", answer
+
+
+def _of_left_over(plan: Plan) -> Iterator[str]:
     for turn in dict.fromkeys((one.counter.span.text(), one.turns.span.text()) for one in left_over(plan.kernel)):
         yield "counters: `{}` is zero again at the end: as many blocks take a turn as `{}` says".format(*turn)

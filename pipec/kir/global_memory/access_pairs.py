@@ -144,9 +144,15 @@ class Terms:
         return self.of(row.initial) + product(trip, self.of(step))
 
     def above(self, known: Known) -> list[tuple[Term, tuple[Term, ...]]]:
-        """Upper bounds that are known besides those of counters."""
+        """Upper bounds that are known besides those of counters: also of the turns of loops that count down by hand, `while t > 0`."""
         signs = [(as_term(atom), sign + as_term(atom)) for sign in known.signs for atom, factor in sign.parts if factor == -1]
-        return [(self.of(low), (self.of(high),)) for low, high in signs]
+        turns = [
+            (as_term(atom), quotient(sign - as_term(atom) * factor, number(-factor)))
+            for sign in map(self.of, known.signs)
+            for atom, factor in sign.parts
+            if factor < 0 and atom.operator is Operator.OBSERVED
+        ]
+        return [*((self.of(low), (self.of(high),)) for low, high in signs), *((low, (high,)) for low, high in turns)]
 
     def iteration(self, loop: Loop) -> Term:
         """What differs between the iterations of a loop."""
@@ -262,7 +268,7 @@ class AccessPair:
         if access not in self._uses:
             # A copy into shared memory may still be reading when its role passes the turn on.
             turn = turn_at(role, access) if access.handle is None else None
-            self._uses[access] = _Use(role, access, conditions(role, access), turn, role.leader)
+            self._uses[access] = _Use(role, access, conditions(role, access.block), turn, role.leader)
         return self._uses[access]
 
     def _of(self, use: _Use) -> Terms:

@@ -6,23 +6,31 @@ value no block may ever set to the awaited turn.
 
 from collections.abc import Iterator
 
+from pipec.kir.global_memory.access_pairs import Answer, worst
 from pipec.kir.global_memory.ends import ends
+from pipec.kir.global_memory.lower_bounds import LARGEST, LowerBounds
+from pipec.kir.global_memory.places import COORDINATE_BITS
 from pipec.kir.ir import Kernel, Role, comes_to
 from pipec.record import record
 from pipec.sema import tree
+from pipec.terms.registers import congruent
+from pipec.terms.term import Operator, Term, leaf
+from pipec.terms.term import number as constant
 from pipec.verify.conditions import GRID
 from pipec.verify.terms import Compare, Formula, Linear, Symbol, add, atom, decided, number, substitute
 
 
 @record
 class CounterRange:
-    """One coordinate of a counter: from `first` to `last` over the blocks of a grid, in a dimension of `size` elements."""
+    """One coordinate of a counter: from `first` to `last` over the blocks of a grid, in a dimension of `size` elements, if the numbers in
+    `fits` are not negative."""
 
     operation: tree.AwaitTurn
     axis: int
     first: Linear
     last: Linear
     size: Linear
+    fits: tuple[Linear, ...]
 
     def within(self) -> tuple[Linear, Linear]:
         """Two numbers that are both non-negative if and only if the counters of all blocks are inside the tensor."""
@@ -31,7 +39,7 @@ class CounterRange:
 
 def counters_in_range(kernel: Kernel) -> tuple[Formula, ...]:
     """Conditions on sizes, integer parameters and the grid that a launch must satisfy."""
-    forms = (form for place in places(kernel) for form in place.within())
+    forms = (form for place in places(kernel) for form in (*place.within(), *place.fits))
     return tuple(dict.fromkeys(decided(Compare("ge", form)) for form in forms if form.terms))
 
 
@@ -60,16 +68,34 @@ def _places_of(kernel: Kernel, role: Role, operation: tree.AwaitTurn) -> Iterato
     blocks = zip(GRID, map(kernel.launch.term, kernel.grid), strict=True)
     stated = {Symbol(name): number(extent.number) for name, extent in blocks if extent.number is not None}
     for axis, (coordinate, extent) in enumerate(zip(counter.coordinates, counter.tensor.shape, strict=True)):
-        found = ends(role.values.of(coordinate), role.values.counts)
+        fits: list[Linear] = []
+        found = ends(_place(role, coordinate), role.values.counts, fits)
         if found is not None:
             size = number(extent) if isinstance(extent, int) else atom(Symbol(extent))
-            first, last = (substitute(end, stated) for end in found)
-            yield CounterRange(operation, axis, first, last, size)
+            first, last, *needed = (substitute(end, stated) for end in (*found, *fits))
+            yield CounterRange(operation, axis, first, last, size, tuple(needed))
 
 
-def unplaced(kernel: Kernel) -> Iterator[tree.AwaitTurn]:
-    """The other ones, which are not checked to be inside their tensor."""
+def unplaced(kernel: Kernel) -> Iterator[tuple[tree.AwaitTurn, Answer]]:
+    """The other ones, which no launch checks to be inside their tensor, and whether that is shown."""
     known = [(place.operation, place.axis) for place in places(kernel)]
-    for _, _, operation in _turns(kernel):
-        if not all((operation, axis) in known for axis in range(len(operation.counter.coordinates))):
-            yield operation
+    for role, at, operation in _turns(kernel):
+        open_axes = [axis for axis in range(len(operation.counter.coordinates)) if (operation, axis) not in known]
+        if open_axes:
+            yield operation, worst(_inside(kernel, role, at, operation, axis) for axis in open_axes)
+
+
+def _inside(kernel: Kernel, role: Role, at: int, operation: tree.AwaitTurn, axis: int) -> Answer:
+    """Whether the loops and branches around keep a coordinate between 0 and the last element: `range(block.x, T, grid.x)`."""
+    counter = operation.counter
+    place = _place(role, counter.coordinates[axis])
+    extent = counter.tensor.shape[axis]
+    size = constant(extent) if isinstance(extent, int) else leaf(Operator.DIMENSION, extent, least=0, largest=LARGEST)
+    ahead = size - 1 - place
+    bounds = LowerBounds(kernel, role, at, (place, ahead))
+    return worst(map(bounds.never_negative, (place, ahead)))
+
+
+def _place(role: Role, coordinate: tree.Expression) -> Term:
+    """A coordinate without what its arithmetic may lose: one that is inside a tensor is the number in its register, too."""
+    return congruent(role.values.of(coordinate), COORDINATE_BITS)

@@ -22,14 +22,14 @@ class Known:
     signs: tuple[Term, ...]
 
 
-def conditions(role: ir.Role, access: Access) -> Known:
-    """What the branches on the way to an access say, in the current iteration of the loops around it."""
+def conditions(role: ir.Role, at: int) -> Known:
+    """What the branches on the way to a block say, in the current iteration of the loops around it."""
     zeros: list[Term] = []
     signs: list[Term] = []
     branches = [(number, block.terminator) for number, block in enumerate(role.blocks) if isinstance(block.terminator, ir.Branch)]
     for number, branch in branches if len(branches) <= _MOST_BRANCHES else ():
         for outcome, target in ((True, branch.then), (False, branch.otherwise)):
-            if branch.then != branch.otherwise and _passes(role, number, target, access.block):
+            if branch.then != branch.otherwise and _passes(role, number, target, at):
                 for term, sign in _meaning(role.values.of(branch.condition), outcome):
                     if not any(leaf.operator in _PASSING for leaf in leaves(term)):
                         (signs if sign else zeros).append(term)
