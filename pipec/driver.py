@@ -200,11 +200,10 @@ def _prove(state: Compilation) -> None:
             state.protocol[name] = before
             continue
         found, judgement = verdict(ptx, plan, plan.interface, state.sink)
-        proved_with = plan.interface
+        ptx, found, judgement = _with_launch_checks(state, number, plan.interface, ptx, (found, judgement))
         if found.outcome == "open" and judgement.certificate is None and judgement.network is not None:
             ptx, proved_with, found, judgement = _with_positive_divisors(state, number, plan, ptx, (found, judgement))
-        if judgement.certificate is not None and judgement.certificate.assumes:
-            ptx, found, judgement = _with_launch_checks(state, number, proved_with, ptx, judgement)
+            ptx, found, judgement = _with_launch_checks(state, number, proved_with, ptx, (found, judgement))
         if found.outcome == "open" and not state.options.allow_undecided:
             from pipec.protocol.reporting.undecided_report import not_decided
 
@@ -222,6 +221,7 @@ def _with_positive_divisors(
     """What is not decided, judged again for launches in which what the kernel divides by is positive; as before where that proves nothing.
     Returns the text and the interface of which it is told, too."""
     from pipec.protocol.divisors import ENOUGH, with_positive_divisors
+    from pipec.protocol.forms.conditions import with_conditions
     from pipec.protocol.reporting.explain import verdict
     from pipec.ptx.normalise import with_interface
 
@@ -231,7 +231,8 @@ def _with_positive_divisors(
         return ptx, plan.interface, *undecided
     stated = with_interface(ptx, interface)
     found, judgement = verdict(stated, plan, interface, Sink(), ENOUGH, undecided[1])
-    if found.outcome != "proved":
+    certificate = judgement.certificate
+    if found.outcome != "proved" or certificate is None or with_conditions(interface, certificate.assumes) is None:
         return ptx, plan.interface, *undecided
     asked = replace(state.plans[number].interface, conditions=interface.conditions)
     state.ptx, state.plans[number] = with_interface(state.ptx, asked), replace(state.plans[number], interface=asked)
@@ -239,18 +240,20 @@ def _with_positive_divisors(
 
 
 def _with_launch_checks(
-    state: Compilation, number: int, proved_with: "KernelInterface", ptx: str, judgement: "Judgement"
+    state: Compilation, number: int, proved_with: "KernelInterface", ptx: str, told: "tuple[Verdict, Judgement]"
 ) -> "tuple[str, Verdict, Judgement]":
-    """The proof's assumptions on sizes become launch conditions, and the proof is checked on the text that states them. `proved_with`:
-    the kernel's interface in that text, which has no parameters of a watchdog or of time stamps."""
+    """The proof's assumptions on sizes, if it has any, become launch conditions, and the proof is checked on the text that states them.
+    `proved_with`: the kernel's interface in that text, which has no parameters of a watchdog or of time stamps."""
     from pipec.protocol.forms.conditions import why_unasked, with_conditions
     from pipec.protocol.judgement import Judgement, confirmed
     from pipec.protocol.reporting.explain import proved, undecided
     from pipec.ptx.normalise import with_interface
 
     assert state.plans is not None and state.ptx is not None
-    plan = state.plans[number]
+    plan, (_, judgement) = state.plans[number], told
     assumed = judgement.certificate.assumes if judgement.certificate else ()
+    if not assumed:
+        return ptx, *told
     interface = with_conditions(proved_with, assumed)
     if interface is None:
         found = Judgement(judgement.network, why=why_unasked(proved_with, assumed))

@@ -10,10 +10,9 @@ from pipec.protocol.refuting.launches import ANY, Launches
 from pipec.protocol.ways import Earlier, by_folding, by_numbers, by_pieces, by_search
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.processes.fitting import adds_up
-from pipec.verify.reader.processes.leaps import leaps
 from pipec.verify.reader.read import Reading
 from pipec.verify.reader.readings import readings_of
-from pipec.verify.reader.values.interpretation import LIMITS, WHOLE
+from pipec.verify.reader.values.interpretation import LIMITS, ROOMY, WHOLE
 from pipec.verify.terms import Formula
 
 _BRIEF = 300_000  # steps
@@ -97,18 +96,18 @@ def judge(
 
 def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) -> Iterator[tuple[Reading, int]]:
     """The readings, with the steps that one may take, or 0 for what is left of all: the first ones briefly if one for launches of few
-    blocks, or with loaded numbers whole, or with those from which loops go on, follows: walks over tiles, and bounds that are loaded, that
-    are said in different ways are the same numbers only there, and whoever asks no more of a launch than the first readings do is found
-    soon. `ended`: readings whose search has come to its end by itself."""
+    blocks, or with loaded numbers whole, or with larger ones, or those from which loops go on, follows: walks over tiles, and bounds
+    that are loaded, that are said in different ways are the same numbers only there, and whoever asks no more of a launch than the
+    first readings do is found soon. `ended`: readings whose search has come to its end by itself."""
     brief: list[Reading] = []
     for reading in readings:
         of, how = reading.arithmetic, reading.how
-        another = of.loads or of.placed and not how.near or of.widest > how.limit and leaps(reading.network)
+        another = of.loads or of.placed and not how.near or of.widest > how.limit
         if how.limit == LIMITS[0] and not (how.as_read or how.fitting) and another:
             brief.append(reading)
             yield reading, _BRIEFEST if adds_up(reading.network) else _BRIEF
             continue
-        yield reading, 0
+        yield reading, _BRIEF if how.limit == ROOMY else 0
         if reading.how.fitting:
             continue  # where these do not help, what is left of the earlier ones comes behind others
         for earlier in reversed(brief):

@@ -18,7 +18,7 @@ from pipec.verify.checker.configuration import Refused
 from pipec.verify.document import Proof
 from pipec.verify.reader.read import Reading, read
 from pipec.verify.reader.readings import readings_of
-from pipec.verify.reader.values.interpretation import LIMITS, Interpretation
+from pipec.verify.reader.values.interpretation import LIMITS, ROOMY, Interpretation
 from pipec.verify.terms import Compare, Symbol, atom
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -46,12 +46,30 @@ def test_neither_limit_is_a_cliff(name: str, constants: dict[str, int]) -> None:
     assert accept(ptx, proof).kernel == proof.certificate.kernel
 
 
+WIDE = """
+kernel k(x: tensor[f32, M, K], splits: i32):
+    assume(K > 0)
+    grid(ceildiv(M, 64), splits)
+    per = ceildiv(ceildiv(K, 64), splits) * 64
+    start = block.y * per
+    p = ProducerConsumerPipeline(stages=3)
+    role a(warps=1) produces p:
+        for k in range(start, min(K, start + per), 64):
+            p.producer_signal_and_step()
+    role b(warps=1) consumes p:
+        for k in range(ceildiv(min(K, start + per) - start, 64)):
+            p.consumer_signal_and_step()
+"""
+
+
 def test_another_limit_is_read_only_where_it_makes_a_difference() -> None:
     ptx, _ = compiled(*DIVIDED)
     first, *others = readings_of(ptx)
     assert [one.how.limit for one in (first, *others)] == [*LIMITS]
     assert [one.network for one in others] == [read(ptx, None, Interpretation(limit)) for limit in LIMITS[1:]]
     assert all(one.network != first.network for one in others)
+    state = compile_source(Source("k.pipe", WIDE), Options("sm_90a"))
+    assert [one.how.limit for one in readings_of(state.ptx)] == [LIMITS[0], ROOMY, *LIMITS[1:]]
     small, _ = compiled("elementwise", {})
     assert len([*readings_of(small)]) == 1
 

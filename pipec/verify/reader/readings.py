@@ -9,7 +9,7 @@ from pipec.verify.reader.processes.unbounded import unbounded
 from pipec.verify.reader.read import Reading, reading_of
 from pipec.verify.reader.text.interface import interface_of
 from pipec.verify.reader.text.statements import kernel_of
-from pipec.verify.reader.values.interpretation import LIMITS, WHOLE, Interpretation
+from pipec.verify.reader.values.interpretation import LIMITS, ROOMY, WHOLE, Interpretation
 from pipec.verify.reader.values.parameters import Ranges, ranges_stated
 
 _MOST_TOLD = 6  # readings in which other conditions tell ranges
@@ -17,9 +17,9 @@ _MOST_TOLD = 6  # readings in which other conditions tell ranges
 
 def readings_of(ptx: str, kernel: str | None = None, *, stated: int | None = None) -> Iterator[Reading]:
     """Readings with successive limits, as long as that makes a difference, and behind the first one that for launches of few blocks and
-    tiles, that with whole numbers from which loops go on, that with counters that may come round, those for loaded numbers that are added
-    up and fit, and that with loaded numbers whole; then with machine interpretation of numbers, and last for loaded numbers that fit;
-    if these make one. `stated`: see Interpretation."""
+    tiles, that with whole numbers from which loops go on, or one with larger numbers, that with counters that may come round, those for
+    loaded numbers that are added up and fit, and that with loaded numbers whole; then with machine interpretation of numbers, and last
+    for loaded numbers that fit; if these make one. `stated`: see Interpretation."""
 
     def read_so(limit: int = LIMITS[0], **how: Any) -> Reading:
         return reading_of(ptx, kernel, Interpretation(limit, stated=stated, **how))
@@ -29,8 +29,8 @@ def readings_of(ptx: str, kernel: str | None = None, *, stated: int | None = Non
     apart, placed, loads = first.arithmetic.apart, first.arithmetic.placed, first.arithmetic.loads
     if placed:
         yield read_so(near=True)
-    if not loads and first.arithmetic.widest > LIMITS[0] and leaps(first.network):
-        yield read_so(WHOLE)
+    if not loads and first.arithmetic.widest > LIMITS[0]:
+        yield read_so(WHOLE if leaps(first.network) else ROOMY)
     wraps = unbounded(first.network) if loads else frozenset()
     if wraps:
         yield read_so(wraps=wraps)

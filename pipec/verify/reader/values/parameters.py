@@ -15,7 +15,8 @@ _GRID = {"x": (1 << 31) - 1, "y": 65535, "z": 65535}
 
 
 def ranges_of(kernel: Kernel, interface: Interface, stated: Mapping[str, tuple[int, int]]) -> Ranges:
-    """The guarantees of the launcher and the hardware about parameters and special registers. `stated`: by conditions of launches."""
+    """The guarantees of the launcher and the hardware about parameters, also that one of these is the number of blocks along an axis, and
+    about special registers. `stated`: by conditions of launches."""
     ranges: Ranges = {}
     for name, kind in kernel.parameters.items():
         if name in interface.sizes:
@@ -28,6 +29,13 @@ def ranges_of(kernel: Kernel, interface: Interface, stated: Mapping[str, tuple[i
             ranges[symbol] = RANGES[f"s{dtype[1:]}"]
     for symbol in stated.keys() & ranges.keys():
         ranges[symbol] = max(ranges[symbol][0], stated[symbol][0]), ranges[symbol][1]
+    for extent, limit in zip(interface.launch, _GRID.values(), strict=True):
+        match extent:
+            # (A thread that runs is in a block: there is one along each axis, and there are no more than a grid may have.)
+            case Linear(0, ((Symbol(name), 1),)) if name in ranges and name not in interface.sizes:
+                ranges[name] = max(ranges[name][0], 1), min(ranges[name][1], limit)
+            case _:
+                pass
     for (axis, limit), blocks, width in zip(_GRID.items(), interface.grid, interface.cluster, strict=True):
         for family, together in (("cta", 1), ("cluster", width)):
             most = max(1, min(min(limit, blocks) // together, stated.get(f"%n{family}id.{axis}", _ANY)[1]))
