@@ -42,7 +42,7 @@ def prove(
     spent = Spent(effort, refuted)
     # Names determine the order of terms, and thus which proof is found first.
     network, names = canonical(network)
-    parts: dict[tuple[bool, bool, bool], Parts] = {}
+    parts: dict[tuple[bool, bool, bool, bool], Parts] = {}
     reason = Undecided("no schedule was found")
     first: Certificate | None = None
     lack: Formula | None = None
@@ -54,9 +54,9 @@ def prove(
             if before is not None and _common_lack(failures, lacking) is not None:
                 break
             spent.share(attempt.share)
-            products, quotients, reaching = kind = attempt.products, attempt.quotients, attempt.reaching
+            products, quotients, reaching, squared = kind = attempt.products, attempt.quotients, attempt.reaching, attempt.squared
             if kind not in parts:
-                parts[kind] = Parts(Program(network, products=products, quotients=quotients, reaching=reaching))
+                parts[kind] = Parts(Program(network, products=products, quotients=quotients, reaching=reaching, squared=squared))
             splitter = Splitter(parts[kind], attempt, effort, pairs, spent)
             try:
                 cases = (splitter.whole(),) if before is None else (*splitter.parts_of(before),)

@@ -42,12 +42,12 @@ while at < last:
 ALWAYS, SCALARS = "H > 0", "H > 0 and B > 0"
 
 
-def said(grid: str, condition: str, load: str, take: str) -> tuple[list[str], str, object]:
+def said(grid: str, condition: str, load: str, take: str, *, unchecked: bool = False) -> tuple[list[str], str, object]:
     roles = {
         name: textwrap.indent(text.format(it=it), " " * 8) for name, text, it in (("load", load, FILL), ("take", take, TAKE))
     }
     text = TEXT.format(grid=grid, condition=condition, **roles)
-    state = compile_source(Source("k.pipe", text), Options("sm_90a"))
+    state = compile_source(Source("k.pipe", text), Options("sm_90a", unchecked=unchecked))
     return [one.code for one in state.diagnostics], state.ptx or "", state.certificates.get("k")
 
 
@@ -89,7 +89,14 @@ def test_its_neighbour_is_not(name: str) -> None:
 
 def test_a_text_is_also_read_as_if_conditions_told_no_sign() -> None:
     """A proof may add the condition that does, to a text in which the reader did not know it."""
-    _, ptx, _ = said(*RIGHT["a range and a count"])
+    _, ptx, _ = said("4, 4, H + 1", *RIGHT["a range and a count"][1:])
     plain = [one for one in readings_as_stated(ptx, "k") if one.how.limit == LIMITS[0]]
     assert [one.how.stated for one in plain] == [len(plain[0].interface.conditions), 0]
     assert plain[0].network.processes != plain[1].network.processes
+
+
+@pytest.mark.parametrize(("grid", "least"), [(SPLIT, 1), ("4, 4, H + 1", -(1 << 31)), ("4, 4, max(H, 4)", -(1 << 31))])
+def test_a_number_of_blocks_is_positive_without_a_condition(grid: str, least: int) -> None:
+    """Wherever a thread runs there is one; one less than that may be none."""
+    _, ptx, _ = said(grid, "K > 0", *RIGHT["a range and a count"][2:], unchecked=True)
+    assert next(iter(readings_as_stated(ptx, "k"))).ranges["k_scalar_H"][0] == least

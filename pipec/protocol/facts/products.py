@@ -213,7 +213,9 @@ def _of_tiles(network: Network, registers: frozenset[Symbol], known: Sequence[Li
             if _asks_of(process, size):
                 continue
             counted = {symbol: turns for symbol, _, turns in turns_of(process, registers) if len(turns.terms) == 1}
-            for counter in _named({one for one, _ in _around([(-1, Edge(process.start)), *_arrows(process)], frozenset())}):
+            for counter in _named(
+                {one for one, _ in counters_around([(-1, Edge(process.start)), *arrows_of(process)], frozenset())}
+            ):
                 yield product(counted.get(counter, atom(counter)), atom(size))
 
 
@@ -242,7 +244,7 @@ def _divisors(network: Network, registers: frozenset[Symbol]) -> Iterator[Atom]:
 
 def _of_process(process: Process, registers: frozenset[Symbol]) -> Iterator[Linear]:
     counted = {symbol: turns for symbol, _, turns in turns_of(process, registers) if len(turns.terms) == 1}
-    around = dict(_around([(-1, Edge(process.start)), *_arrows(process)], frozenset()))
+    around = dict(counters_around([(-1, Edge(process.start)), *arrows_of(process)], frozenset()))
     bounds = [*_bounds(process, registers)]
     # In a fixed order: which product is considered first decides which proof is found.
     for inner, factor, tested in bounds:
@@ -276,12 +278,12 @@ def _named(symbols: AbstractSet[Symbol]) -> list[Symbol]:
     return sorted(symbols, key=lambda symbol: symbol.name)
 
 
-def _arrows(process: Process) -> Iterator[tuple[int, Edge]]:
+def arrows_of(process: Process) -> Iterator[tuple[int, Edge]]:
     for place, state in enumerate(process.states):
         yield from ((place, edge) for edge in edges_of(state.action))
 
 
-def _around(arrows: list[tuple[int, Edge]], outer: frozenset[Symbol]) -> Iterator[tuple[Symbol, frozenset[Symbol]]]:
+def counters_around(arrows: list[tuple[int, Edge]], outer: frozenset[Symbol]) -> Iterator[tuple[Symbol, frozenset[Symbol]]]:
     """The counters of loops, each with those of the enclosing loops."""
     for loop in loops([(place, edge.target) for place, edge in arrows]):
         inside = [(place, edge) for place, edge in arrows if {place, edge.target} <= loop]
@@ -289,10 +291,10 @@ def _around(arrows: list[tuple[int, Edge]], outer: frozenset[Symbol]) -> Iterato
         counters = {symbol for _, edge in inside for symbol, value in edge.values if value is not None and _steps(value, symbol)}
         # Without the back edges of the loop, only the loops inside it are left.
         within = [(place, edge) for place, edge in inside if edge.target not in begins] if begins else []
-        deeper = {symbol for symbol, _ in _around(within, frozenset())}
+        deeper = {symbol for symbol, _ in counters_around(within, frozenset())}
         # (Two loops with the same header are one loop here: either may enclose the other.)
         yield from ((symbol, outer | (counters - deeper - {symbol})) for symbol in counters - deeper)
-        yield from _around(within, outer | (counters - deeper))
+        yield from counters_around(within, outer | (counters - deeper))
 
 
 def _bounds(process: Process, registers: frozenset[Symbol]) -> Iterator[tuple[frozenset[Symbol], Atom, bool]]:

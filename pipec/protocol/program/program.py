@@ -12,6 +12,7 @@ from pipec.protocol.facts.reached import reached
 from pipec.protocol.facts.remainders import Remainders
 from pipec.protocol.facts.shares import Shares
 from pipec.protocol.facts.signs import Signs
+from pipec.protocol.facts.squares import squares
 from pipec.protocol.forms.everywhere import Everywhere
 from pipec.protocol.program.liveness import live_in
 from pipec.protocol.variables.rounds import starts
@@ -36,9 +37,11 @@ _Step = tuple[
 class Program:
     """A network in terms of numbered variables: its tests and assignments. `assumed`: on sizes, in addition to the network's facts.
     `reaching`: also with products of counters that are bounded by sizes as exact ones, in a launch that is asked for it; and with fewer
-    products of bounds."""
+    products of bounds. `squared`: also with squares of counters."""
 
-    def __init__(self, network: Network, *, products: bool = False, quotients: bool = False, reaching: bool = False) -> None:
+    def __init__(
+        self, network: Network, *, products: bool = False, quotients: bool = False, reaching: bool = False, squared: bool = False
+    ) -> None:
         self.registers = registers_of(network)
         self.assumed: list[Formula] = []
         extra: tuple[Linear, ...] = ()
@@ -47,7 +50,9 @@ class Program:
             network, conditions = exact(network, self.registers, bounds)
             self.assumed += map(Everywhere((*network.facts, *bounds)).condition, conditions)
             extra = candidates(network, self.registers)
-        self.network, self.products, self.quotients, self.reaching = network, products, quotients, reaching
+            if squared:
+                extra = (*squares(network, self.registers), *extra)
+        self.network, self.products, self.quotients, self.reaching, self.squared = network, products, quotients, reaching, squared
         self.everywhere = Everywhere(network.facts)
         counted = quotients_of(network, self.registers) if quotients else ()
         if products:
@@ -91,6 +96,10 @@ class Program:
             if self._loaded(row) is not None
         )
         self.variables.written = tuple(self.variables.derived)
+
+    def again(self, network: Network) -> "Program":
+        """Of another network, with values of the same kinds."""
+        return Program(network, products=self.products, quotients=self.quotients, reaching=self.reaching, squared=self.squared)
 
     @property
     def facts(self) -> tuple[Formula, ...]:

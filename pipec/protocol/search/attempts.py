@@ -6,6 +6,7 @@ from typing import Any
 
 from pipec.protocol.facts.products import candidates, exact
 from pipec.protocol.facts.quotients import in_units, quotients_of
+from pipec.protocol.facts.squares import squares
 from pipec.protocol.program.program import registers_of
 from pipec.protocol.program.structure import begins_tiles, orders
 from pipec.protocol.schedules.aligned import Aligned, Alignment
@@ -19,8 +20,9 @@ from pipec.verify.network import Network
 class Attempt:
     """The parameters of a search. `share`: its limit as a percentage of the remaining budget. `tells_begun`: distinguishes a counter's
     first iteration from the others. `products`: products of counters and sizes are variables of their own, and sizes are added and
-    multiplied exactly; `reaching`: so are counters that sizes bound. `quotients`: quotients of counters are variables of their own.
-    `roomy`: allows more situations, as few of them become nodes if all loops run in lockstep."""
+    multiplied exactly; `reaching`: so are counters that sizes bound; `squared`: and squares of counters are variables, too. `quotients`:
+    quotients of counters are variables of their own. `roomy`: allows more situations, as few of them become nodes if all loops run in
+    lockstep."""
 
     schedule: Schedule[Any]
     share: int
@@ -29,6 +31,7 @@ class Attempt:
     quotients: bool = False
     roomy: bool = False
     reaching: bool = False
+    squared: bool = False
 
 
 def rounds(network: Network) -> Iterator[Iterable[Attempt]]:
@@ -86,3 +89,5 @@ def _first(network: Network, consumers: Sequence[int], alignment: Alignment) -> 
             yield Attempt(Lazy(network, consumers, prompt=prompt), 75, products=True, reaching=reaching)
     if not alignment.whole and not alignment.common:
         yield Attempt(Aligned(network, consumers, alignment), 75)
+    if not alignment.whole and squares(network, registers):
+        yield Attempt(Lazy(network, consumers), 75, products=True, squared=True)

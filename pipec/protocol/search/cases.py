@@ -49,7 +49,7 @@ class Parts:
 
     def _like(self, network: Network) -> Program:
         of = self.program
-        made = Program(network, products=of.products, quotients=of.quotients, reaching=of.reaching)
+        made = of.again(network)
         made.assumed = self.program.assumed
         return made
 
