@@ -8,7 +8,7 @@ from pipec.driver import Options as Compiled
 from pipec.driver import compile_source
 from pipec.kir.global_memory.counters import counters_in_range
 from pipec.runtime import LaunchOptions
-from pipec.sim import Options
+from pipec.sim import Options, SimulationError
 from pipec.source import Source
 from pipec.verify.condition_text import condition_words
 from pipec.verify.reader.read import read
@@ -158,9 +158,11 @@ def test_launches_are_asked_for_counters_of_all_turns(lines: tuple[str, ...], to
 
 
 def test_counters_of_a_condition_are_not_asked_for() -> None:
-    text = source("1, 1, 4", ROWS, "    if t < T:", f"        {turn('turns[t]')}").replace("    assume(T * 64 >= M)\n", "")
+    text = source("1, 1, 4", ROWS, "    if t < n:", f"        {turn('turns[t]')}").replace("    assume(T * 64 >= M)\n", "")
     compiled = compile_source(Source("turns.pipe", text))
     assert compiled.findings["k"].assumed and "T >= " not in compiled.protocol["k"].sentence
+    bounded = compile_source(Source("turns.pipe", text.replace("t < n", "t < T")))
+    assert not bounded.findings["k"].assumed and "T >= " not in bounded.protocol["k"].sentence
 
 
 def test_a_constant_counter_outside_is_refused_wherever_it_is() -> None:
@@ -206,3 +208,33 @@ def test_what_launches_are_asked_follows_where_loops_begin(
 def test_a_counter_outside_for_blocks_of_a_stated_grid_is_refused() -> None:
     text = PLACED.format(rows="1", blocks="2", loops="for t in range(4):", index="t")
     assert "E0619" in {message.code for message in compile_source(Source("turns.pipe", text), until="limits").diagnostics}
+
+
+DEALT = """
+kernel k(x: tensor[f32, M, 64], y: tensor[f32, M, 64], turns: tensor[i32, T]):
+    assume(T * 64 >= M)
+    grid(4)
+    role c(warps=4):
+        for t in range(block.x, ceildiv(M, 64) * 4, grid.x):
+            m = t // 4
+            with semaphore(turns[m], t % 4, {turns}):
+                store(y[m * 64, 0], load(x[m * 64, 0], 64, 64), reduce="add")
+"""
+
+
+@pytest.mark.parametrize(
+    ("turns", "code"), [("4", None), ("2 + m * 0 + 2", None), ("5", "E0624"), ("max(4, 7 - m)", "E0624"), ("3 + m % 2", "E0617")]
+)
+def test_turns_left_over_are_found_where_they_are_not_followed(turns: str, code: str | None) -> None:
+    """Of each tile, four blocks take a turn: with another number the simulator ends with a counter that is not 0, or never."""
+    text = DEALT.format(turns=turns)
+    state = compile_source(Source("turns.pipe", text), Compiled(allow_undecided=True))
+    assert [one.code for one in state.diagnostics] == [code] * (code is not None)
+    x, y, counters = np.ones((300, 64), np.float32), np.zeros((300, 64), np.float32), np.zeros(5, np.int32)
+    kernel = pipec.compile(text, unchecked=True, allow_undecided=True)["k"]
+    if code == "E0617":
+        with pytest.raises(SimulationError, match="deadlock"):
+            kernel(x, y, counters, device="sim")
+        return
+    kernel(x, y, counters, device="sim")
+    assert counters.any() == (code is not None) and (y == 4).all()

@@ -1,4 +1,5 @@
-"""Searches a launch in which a block waits for a turn that may never come: its blocks run one after the other, in order.
+"""Searches a launch in which a block waits for a turn that may never come, or that leaves turns to the next launch: its blocks run one
+after the other, in order.
 
 A GPU with room for only one block does just that. If a block waits for a counter that the earlier blocks have left at another value, it
 waits for a block that may never start.
@@ -40,7 +41,17 @@ class BlockedTurn:
     sizes: dict[str, int]
 
 
-def refute_turns(ptx: str, interface: KernelInterface) -> BlockedTurn | None:
+@record
+class TurnsLeft:
+    """All blocks have ended, the last of which to use this counter has left it at `found`, at a `line` of the PTX."""
+
+    line: int
+    block: tuple[int, int, int]
+    found: int
+    sizes: dict[str, int]
+
+
+def refute_turns(ptx: str, interface: KernelInterface) -> BlockedTurn | TurnsLeft | None:
     try:
         around, walks = turns_of(ptx, interface.name)
     except Unreadable:
@@ -109,19 +120,24 @@ class _Launch:
             if isinstance(row, StrideParameter) and (stride := _OUTERMOST >> row.axis * _STEP)
         }
         self.counters: dict[int, int] = {}
+        self.passed: dict[int, tuple[Node, tuple[int, int, int]]] = {}  # where, and by which block, a counter was last set
 
-    def run(self) -> BlockedTurn | None:
+    def run(self) -> BlockedTurn | TurnsLeft | None:
         # In index order, x fastest: an order that a GPU may choose, so a hang in it is a hang.
         for z, y, x in product(*(range(extent) for extent in reversed(self.extents))):
             places = {Symbol(f"%ctaid.{axis}"): (at, at) for axis, at in zip("xyz", (x, y, z), strict=True)}
             counts = {Symbol(f"%nctaid.{axis}"): (many, many) for axis, many in zip("xyz", self.extents, strict=True)}
-            found = self._block(Ranges({**self.known, **places, **counts}))
+            found = self._block(Ranges({**self.known, **places, **counts}), (x, y, z))
             if found is not None:
                 node, turn, value = found
                 return BlockedTurn(node.line, (x, y, z), turn, value, self.sizes)
+        # The next launch begins with turn 0, as this one did.
+        for where, (node, block) in self.passed.items():
+            if self.counters[where]:
+                return TurnsLeft(node.line, block, self.counters[where], self.sizes)
         return None
 
-    def _block(self, known: Ranges) -> tuple[Node, int, int] | None:
+    def _block(self, known: Ranges, block: tuple[int, int, int]) -> tuple[Node, int, int] | None:
         """Where the block waits for a turn, which one, and the value found; None if it ends."""
         way = self.walk.start
         while True:
@@ -144,6 +160,7 @@ class _Launch:
             found = self.counters.get(where, 0)
             if node.act is not None and not node.act.waits:
                 self.counters[where] = number
+                self.passed[where] = node, block
             elif found != number:
                 return node, number, found
             way = node.edges[0]

@@ -17,7 +17,7 @@ from pipec.protocol.judge import judge
 from pipec.protocol.judgement import Judgement, Side
 from pipec.protocol.refuting.launches import LaunchesOf, names_of
 from pipec.protocol.refuting.refute import Deadlock
-from pipec.protocol.refuting.turns import refute_turns
+from pipec.protocol.refuting.turns import TurnsLeft, refute_turns
 from pipec.protocol.reporting.told import conditions_told
 from pipec.protocol.search.undecided import Standing
 from pipec.record import record
@@ -97,18 +97,17 @@ def _assumed(one: Assumption) -> str:
 
 
 def _open(ptx: str, kernel: Kernel, interface: KernelInterface, told: Verdict, sink: Sink) -> Verdict:
-    """Everything is proved except that a value polled in memory arrives: searches for a launch in which it does not."""
-    awaited = refute_turns(ptx, interface)
-    if awaited is None:
+    """Everything is proved except that a value polled in memory arrives: searches for a launch in which it does not, or the next one's
+    would not."""
+    met = refute_turns(ptx, interface)
+    if met is None:
         return told
-    message = messages.TurnMayNotCome(
-        block=f"({', '.join(map(str, awaited.block))})",
-        turn=awaited.turn,
-        found=awaited.found,
-        when=_in_words(sorted(awaited.sizes.items())),
-        at=Places(ptx, kernel).span(awaited.line),
-    )
-    sink.report(message)
+    block, when = f"({', '.join(map(str, met.block))})", _in_words(sorted(met.sizes.items()))
+    at = Places(ptx, kernel).span(met.line)
+    if isinstance(met, TurnsLeft):
+        sink.report(messages.TurnsLeftOver(block=block, found=met.found, when=when, at=at))
+        return Verdict("refuted", "protocol: turns are left over at the end of a launch")
+    sink.report(messages.TurnMayNotCome(block=block, turn=met.turn, found=met.found, when=when, at=at))
     return Verdict("refuted", "protocol: a turn that need not come was found")
 
 

@@ -172,6 +172,26 @@ class TurnMayNotCome(Message):
     at: Span
 
 
+class TurnsLeftOver(Message):
+    """The last turn of a counter sets it to 0, for the next launch. If blocks take fewer turns than `with semaphore(...)` states, the
+    counter is left at the turn that would have been next. The next launch, whose turns are counted from 0 again, then waits for ever in
+    its first block.
+
+    State as many turns as blocks come to the counter, each of them as often as it comes. Where some tiles have fewer blocks than others,
+    the number of turns may depend on the tile, `min(m + 1, 4)`.
+    """
+
+    code = "E0624"
+    title = "a counter is not 0 at the end of the kernel{when}"
+    labels = (primary("at", "block {block} leaves it at {found}, and no block takes the next turn"),)
+    note = "the next launch, in which turns are counted from 0 again, waits for ever"
+    help = "let every block take its turn, also where it has nothing to do, or state as many turns as blocks take"
+    block: str
+    found: int
+    when: str
+    at: Span
+
+
 class Wraps(Message):
     """For the sizes shown, a number that a branch or a loop of a role depends on overflows 32 bits. The hardware continues with the
     wrapped value, so the role takes a path that the source does not describe: it may signal too often, or wait for ever.
