@@ -10,6 +10,7 @@ from pipec.protocol.refuting.launches import ANY, Launches
 from pipec.protocol.ways import Earlier, by_folding, by_numbers, by_pieces, by_search
 from pipec.verify.network import Unreadable
 from pipec.verify.reader.processes.fitting import adds_up
+from pipec.verify.reader.processes.leaps import leaps
 from pipec.verify.reader.read import Reading
 from pipec.verify.reader.readings import readings_of
 from pipec.verify.reader.values.interpretation import LIMITS, ROOMY, WHOLE
@@ -96,13 +97,14 @@ def judge(
 
 def _each_with_effort(readings: Iterable[Reading], ended: Container[Reading]) -> Iterator[tuple[Reading, int]]:
     """The readings, with the steps that one may take, or 0 for what is left of all: the first ones briefly if one for launches of few
-    blocks, or with loaded numbers whole, or with larger ones, or those from which loops go on, follows: walks over tiles, and bounds
-    that are loaded, that are said in different ways are the same numbers only there, and whoever asks no more of a launch than the
-    first readings do is found soon. `ended`: readings whose search has come to its end by itself."""
+    blocks, or with loaded numbers whole, or with those from which loops go on, follows: walks over tiles, and bounds that are loaded, that
+    are said in different ways are the same numbers only there, and whoever asks no more of a launch than the first readings do is found
+    soon. That with larger numbers, which takes more steps, comes behind all of the first one, and briefly. `ended`: readings whose search
+    has come to its end by itself."""
     brief: list[Reading] = []
     for reading in readings:
         of, how = reading.arithmetic, reading.how
-        another = of.loads or of.placed and not how.near or of.widest > how.limit
+        another = of.loads or of.placed and not how.near or of.widest > how.limit and leaps(reading.network)
         if how.limit == LIMITS[0] and not (how.as_read or how.fitting) and another:
             brief.append(reading)
             yield reading, _BRIEFEST if adds_up(reading.network) else _BRIEF
