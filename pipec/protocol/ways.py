@@ -62,8 +62,8 @@ def by_pieces(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequence
         return None  # where numbers are folded up, nothing is known of how far they are apart
     for certificate in proofs_in_pieces(reading.network, pairs_of(reading.network, sides)):
         if asked(certificate.assumes):
-            found = as_accepted(as_found(reading, certificate), reading)
-            if found.certificate is not None:
+            found = _if_accepted(reading, certificate)
+            if found is not None:
                 return found
     return None
 
@@ -173,8 +173,7 @@ def by_numbers(reading: Reading, sides: Sequence[Side], asked: Callable[[Sequenc
     certificate = numbers.unfolded(replace(certificate, restated=other.others))
     if not all(map(askable_formula, certificate.assumes)) or not asked(certificate.assumes):
         return None
-    found = as_accepted(as_found(reading, certificate), reading)
-    return found if found.certificate is not None else None
+    return _if_accepted(reading, certificate)
 
 
 def _by_counting(reading: Reading, pairs: Sequence[tuple[int, int]], search: Callable[..., Certificate]) -> Certificate | None:
@@ -215,5 +214,10 @@ def _by_nesting(reading: Reading, pairs: Sequence[tuple[int, int]], earlier: Ear
     certificate = replace(certificate, assumes=(*one.conditions, *certificate.assumes), restated=others)
     if not all(map(askable_formula, certificate.assumes)):
         return None
+    return _if_accepted(reading, certificate)
+
+
+def _if_accepted(reading: Reading, certificate: Certificate) -> Judgement | None:
+    """With the proof, if the checker accepts it."""
     found = as_accepted(as_found(reading, certificate), reading)
     return found if found.certificate is not None else None

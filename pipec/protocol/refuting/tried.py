@@ -93,7 +93,7 @@ class Possible:
 
 
 def steps_of(network: Network) -> dict[Symbol, int]:
-    """By how much each size of which a test or a counter depends must grow for something to change."""
+    """By how much each size on which a test or a counter depends must grow for something to change."""
     registers, steps = registers_of(network), dict[Symbol, int]()
     for form in all_forms(network):
         _steps(form, registers, steps)
