@@ -174,11 +174,9 @@ class TurnMayNotCome(Message):
 
 class TurnsLeftOver(Message):
     """The last turn of a counter sets it to 0, for the next launch. If blocks take fewer turns than `with semaphore(...)` states, the
-    counter is left at the turn that would have been next. The next launch, whose turns are counted from 0 again, then waits for ever in
-    its first block.
+    counter is left at the turn that would have been next. The next launch, whose turns are counted from 0 again, then waits for ever.
 
-    State as many turns as blocks come to the counter, each of them as often as it comes. Where some tiles have fewer blocks than others,
-    the number of turns may depend on the tile, `min(m + 1, 4)`.
+    State as many turns as blocks come to the counter, each of them as often as it comes.
     """
 
     code = "E0624"
