@@ -16,6 +16,8 @@ import pytest
 Value = TypeVar("Value")
 LEFT_OUT = pytest.StashKey[bool]()  # of a case that runs as far as it is cheap (tests/lower/conftest.py)
 TIMINGS = 0.3  # of the timings under which a program is run otherwise alike
+# Of the cases of each family without a mark: nearly all are kernels or texts that pipec judges, several of which come through each rule.
+FOLDERS = {"protocol": 0.25, "verify": 0.34, "checks": 0.34, "predict": 0.5}
 
 _whole, _seed = True, "1"  # outside of pytest nothing is left out
 
@@ -71,8 +73,8 @@ def _drawn(family: str, value: object) -> bytes:
 
 def left_out(items: list[pytest.Item], seed: str) -> Iterator[pytest.Item]:
     """Of each family that is marked `sample(share, of="parameter")` all but that share, at least one of each value of the parameter;
-    of other families a third of the timings of each test. What says how much `work` it is is left out before what is less. Of those marked
-    `combinations(share)` what has no value of any parameter that others have not, too."""
+    of other families a third of the timings of each test, or the share of its folder. What says how much `work` it is is left out before
+    what is less. Of those marked `combinations(share)` what has no value of any parameter that others have not, too."""
     families: dict[tuple[str, float, str], list[pytest.Item]] = defaultdict(list)
     combined: dict[tuple[str, float], list[pytest.Item]] = defaultdict(list)
     works: dict[str, int] = {}
@@ -90,11 +92,18 @@ def left_out(items: list[pytest.Item], seed: str) -> Iterator[pytest.Item]:
         elif "timing" in item.callspec.params:
             others = {parameter: id(value) for parameter, value in item.callspec.params.items() if parameter != "timing"}
             families[name, TIMINGS, str(others)].append(item)
+        elif (folder := _folder(item.nodeid)) in FOLDERS:
+            families[name, FOLDERS[folder], ""].append(item)
     for (_, share, _), members in families.items():
         members.sort(key=lambda item: (works.get(item.nodeid, 0), hashlib.sha256(f"{seed}/{item.nodeid}".encode()).digest()))
         yield from members[math.ceil(share * len(members)) :]
     for (_, share), members in combined.items():
         yield from _repeating(members, math.ceil(share * len(members)), seed)
+
+
+def _folder(name: str) -> str:
+    """That of the file of a test, below tests/."""
+    return name.partition("::")[0].rpartition("/")[0].rpartition("/")[2]
 
 
 def compiles(item: pytest.Item) -> bool:

@@ -75,6 +75,14 @@ def test_a_third_of_the_timings_of_each_test() -> None:
     assert {kind: left_out.count(kind) for kind in "abcd"} == {"a": 2, "b": 2, "c": 1, "d": 0}
 
 
+def test_folders_of_kernels_take_a_share_of_each_family() -> None:
+    for folder, count in (("protocol", 10), ("verify", 14), ("golden", 40), ("", 40)):
+        items: list = family(f"tests/{folder}/test_some.py::f", None, {"a": 20, "b": 20})
+        assert len(items) - len([*chosen(items, "1")]) == count, folder
+        marked: list = family(f"tests/{folder}/test_some.py::f", 0.1, {"a": 20, "b": 20})
+        assert len(marked) - len([*chosen(marked, "1")]) == 4, folder
+
+
 def test_what_is_less_work_is_taken() -> None:
     items: list = family("f", 0.01, {"a": 9})
     for item, work in zip(items, (5, 3, 4, 1, 9, 2, 8, 7, 6), strict=True):
