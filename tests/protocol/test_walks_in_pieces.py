@@ -1,6 +1,7 @@
 """Stream-K: a block takes the K blocks from `first` to `last` of all tiles, in one role one by one, in another up to the end of a tile at a
 time, going on from there."""
 
+import re
 import textwrap
 
 import pytest
@@ -122,6 +123,23 @@ def test_shares_rounded_up(walk: str) -> None:
         assert all(met(formula_of(one), sizes) for one in plan.interface.conditions) is fits
 
 
+#: By a number of blocks that the compiler knows, it divides by multiplying; 7 and 148 take another sequence of instructions than 132.
+CONSTANT = {
+    "rounded": SHARES["rounded"].replace("grid(min(total, 5))", "grid(132)"),
+    "rounded, of 148": SHARES["rounded"].replace("grid(min(total, 5))", "grid(148)"),
+    "rounded up": "grid(132)\nper = ceildiv(total, grid.x)\nfirst = block.x * per\nlast = min(total, first + per)",
+    "rounded up by hand": "grid(7)\nper = (total + 6) // 7\nfirst = block.x * per\nlast = min(total, first + per)",
+    "the first blocks get one more": SHARES["the first blocks get one more"].replace("grid(min(total, 5))", "grid(132)"),
+    "of 128": SHARES["the first blocks get one more"].replace("grid(min(total, 5))", "grid(128)"),
+}
+
+
+@pytest.mark.parametrize("shares", CONSTANT)
+@pytest.mark.parametrize("walk", ["pieces", "left", "inner", "apart", "by remainder"])
+def test_shares_of_a_constant_number_of_blocks(walk: str, shares: str) -> None:
+    assert judged(FLAT, WALKS[walk], CONSTANT[shares])
+
+
 BEYOND = {
     "a share more": (
         "left",
@@ -139,10 +157,11 @@ BEYOND = {
 }
 
 
+@pytest.mark.parametrize("blocks", ["", "132", "148"])
 @pytest.mark.parametrize("name", BEYOND)
-def test_the_neighbour_of_a_share_is_not(name: str) -> None:
+def test_the_neighbour_of_a_share_is_not(name: str, blocks: str) -> None:
     walk, shares, filled = BEYOND[name]
-    assert not judged(filled, WALKS[walk], shares)
+    assert not judged(filled, WALKS[walk], re.sub(r"grid\(.*\)\n", f"grid({blocks})\n", shares) if blocks else shares)
 
 
 WRONG = {

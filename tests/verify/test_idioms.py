@@ -15,7 +15,7 @@ from pipec.verify.reader.text.operations import number_of, operation, wrapped
 from pipec.verify.reader.values.arithmetic import Arithmetic
 from pipec.verify.reader.values.interpretation import WHOLE, Interpretation
 from pipec.verify.reader.values.values import Value
-from pipec.verify.terms import Both, Compare, Either, Linear, Symbol, atom, is_quotient, is_remainder
+from pipec.verify.terms import Apply, Both, Compare, Either, Linear, Symbol, atom, is_quotient, is_remainder
 
 LARGEST = 2**31 - 1
 RANGES = {
@@ -108,6 +108,37 @@ def rounded(run: Machine) -> None:
     run(f"selp.b{width}", run(f"add.s{width}", left, other), left, both)
 
 
+def multiplied_out(run: Machine) -> None:
+    """A signed number by a constant, without a division; and what is left, and the quotient rounded down or up. Sometimes with another
+    number in one place."""
+    draw, number = run.draw, run.any()
+    divisor = draw.choice((2, 3, 7, 132, 148, draw.randint(2, 200), draw.randint(2, LARGEST)))
+    factor, shift = inverse_of(divisor)
+    quotient = run("mul.hi.s32", *draw.sample((number, wrapped(factor, 32)), 2))
+    if factor >> 31:
+        quotient = run("add.s32", *draw.sample((quotient, number if draw.random() < 0.9 else run.any()), 2))
+    parts = [run("shr.s32", quotient, shift) if shift else quotient, run("shr.u32", quotient, 31)]
+    quotient = run("add.s32", *draw.sample(parts, 2))
+    left = run("sub.s32", number, run("mul.lo.s32", quotient, divisor + draw.choice((0, 0, 0, 0, 0, 0, 0, 0, -1, 1))))
+    if draw.random() < 0.5:
+        asked = run(f"setp.{draw.choice(('lt', 'gt', 'ge'))}.s32", left, 0)
+    else:
+        signs = run(f"setp.{draw.choice(('lt', 'gt', 'ge'))}.s32", number if draw.random() < 0.9 else run.any(), 0)
+        asked = run("and.pred", *draw.sample((run("setp.ne.s32", left, 0), signs), 2))
+    run("add.s32", quotient, run("selp.b32", draw.choice((1, -1)), 0, asked))
+    run("selp.b32", run("add.s32", left, divisor), left, asked)
+
+
+def inverse_of(divisor: int) -> tuple[int, int]:
+    """A factor and a shift: the upper half of the product with a signed number of 32 bits, shifted, is the quotient rounded down, or one
+    less for a negative one that is a multiple."""
+    for shift in range(31):
+        factor = -(-(1 << 32 + shift) // divisor)
+        if (factor * divisor - (1 << 32 + shift)) << 31 <= 1 << 32 + shift and factor < 1 << 32:
+            return factor, shift
+    raise AssertionError(divisor)
+
+
 def left_over(run: Machine) -> None:
     """A number without a multiple of what it is divided by."""
     draw, width = run.draw, run.draw.choice((32, 32, 64))
@@ -161,7 +192,7 @@ def _divisor(run: Machine, width: int) -> Known:
     return run.any(width)
 
 
-IDIOMS = (rounded, left_over, one_more_if_some_is_left, dealt, asked_of_parts, made)
+IDIOMS = (rounded, multiplied_out, left_over, one_more_if_some_is_left, dealt, asked_of_parts, made)
 
 
 @pytest.mark.parametrize("seed", some("idioms", range(40), 0.5))
@@ -176,3 +207,45 @@ def test_what_compilers_write_is_what_the_machine_computes(seed: int) -> None:
                 continue
         read += run.read
     assert read > 20
+
+
+def test_a_product_is_a_quotient_where_it_is_one_for_every_number() -> None:
+    """Also with factors beside the right one, and other shifts: compared where a quotient changes, next to the largest numbers."""
+    draw, found = random.Random("factors"), 0
+    for _ in range(volume(400, 20_000)):
+        divisor = draw.choice((draw.randint(2, 300), draw.randint(2, 1 << 16), draw.randint(2, LARGEST)))
+        factor, shift = inverse_of(divisor)
+        factor, shift = max(2, factor + draw.choice((-1, 0, 0, 1, 2, 9))), min(max(0, shift + draw.choice((-1, 0, 0, 0, 1))), 30)
+        said = _said_to_be(factor, shift)
+        found += said == divisor
+        for number in _critical(said or divisor):
+            half = (factor * number >> 32) if factor < 1 << 32 else None
+            machine = None if half is None else (half >> shift) + (half < 0)
+            if said is not None:
+                assert machine == (abs(number) // said) * (1 if number >= 0 else -1), (factor, shift, said, number)
+    assert found > 100
+
+
+def _said_to_be(factor: int, shift: int) -> int | None:
+    """By what the reader says that a number is divided."""
+    if factor >= 1 << 32:
+        return None
+    reader, number = Arithmetic(RANGES), atom(Apply("mul.lo.s32", (atom(Symbol("z")), atom(Symbol("d")))))
+
+    def run(opcode: str, *operands: Value) -> Value:
+        op = operation(opcode)
+        assert op is not None
+        return reader.apply(op, [*operands])[0]
+
+    half = run("mul.hi.s32", number, wrapped(factor, 32))
+    half = run("add.s32", half, number) if factor >> 31 else half
+    match run("add.s32", run("shr.s32", half, shift) if shift else half, run("shr.u32", half, 31)):
+        case Linear(0, ((Apply("div.s32", (whole, Linear(divisor, ()))), 1),)) if whole == number:
+            return divisor
+    return None
+
+
+def _critical(divisor: int) -> list[int]:
+    most = LARGEST // divisor * divisor
+    near = [sign * times + by for sign in (1, -1) for times in (0, divisor, most, most - divisor) for by in (-1, 0, 1)]
+    return [one for one in (*near, LARGEST, -LARGEST - 1) if -LARGEST - 1 <= one <= LARGEST]

@@ -16,13 +16,13 @@ from pipec.verify.accept import accept
 from pipec.verify.checker.check import check
 from pipec.verify.checker.configuration import Refused
 from pipec.verify.document import Proof
-from pipec.verify.reader.read import Reading, read
+from pipec.verify.reader.read import Reading, read, reading_of
 from pipec.verify.reader.readings import readings_of
 from pipec.verify.reader.values.interpretation import LIMITS, ROOMY, Interpretation
 from pipec.verify.terms import Compare, Symbol, atom
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# What one limit, or the other, leaves open: quotients by 7 of a block's place, and tiles of 192 rows.
+# What one limit, or the other, once left open: quotients by 7 of a block's place, and tiles of 192 rows.
 DIVIDED = ("gemm_split_k", {"SPLITS": 7})
 KERNELS = [
     DIVIDED,
@@ -62,16 +62,21 @@ kernel k(x: tensor[f32, M, K], splits: i32):
 """
 
 
-def test_another_limit_is_read_only_where_it_makes_a_difference() -> None:
-    ptx, _ = compiled(*DIVIDED)
-    first, *others = readings_of(ptx)
-    assert [one.how.limit for one in (first, *others)] == [*LIMITS]
-    assert [one.network for one in others] == [read(ptx, None, Interpretation(limit)) for limit in LIMITS[1:]]
-    assert all(one.network != first.network for one in others)
+def wide() -> str:
     state = compile_source(Source("k.pipe", WIDE), Options("sm_90a"))
-    assert [one.how.limit for one in readings_of(state.ptx)] == [LIMITS[0], ROOMY, *LIMITS[1:]]
-    small, _ = compiled("elementwise", {})
-    assert len([*readings_of(small)]) == 1
+    assert state.ptx is not None
+    return state.ptx
+
+
+def test_another_limit_is_read_only_where_it_makes_a_difference() -> None:
+    ptx = wide()
+    first, *others = readings_of(ptx)
+    limits = [one.how.limit for one in others]
+    assert first.how.limit == LIMITS[0] and limits == [ROOMY, *LIMITS[1:]]
+    assert [one.network for one in others] == [read(ptx, None, Interpretation(limit)) for limit in limits]
+    assert all(one.network != first.network for one in others)
+    for small in (("elementwise", {}), DIVIDED):
+        assert len([*readings_of(compiled(*small)[0])]) == 1
 
 
 def test_a_proof_of_another_text_is_refused_with_both() -> None:
@@ -96,6 +101,9 @@ def test_a_condition_that_no_launch_can_check_decides_nothing(monkeypatch: pytes
             found, certificate=replace(found.certificate, assumes=(Compare("ge", atom(Symbol("gemm_split_k_dim_K"))),))
         )
 
+    monkeypatch.setattr(
+        judging, "readings_of", lambda ptx, name: (reading_of(ptx, name, Interpretation(limit)) for limit in LIMITS)
+    )
     monkeypatch.setattr(judging, "by_folding", lambda *_: None)
     monkeypatch.setattr(judging, "by_search", assuming)
     unasked = judging.judge(ptx, "gemm_split_k")

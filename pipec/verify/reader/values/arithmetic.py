@@ -14,7 +14,7 @@ from pipec.verify.reader.values.interpretation import FIRST, LIMITS, WHOLE, Inte
 from pipec.verify.reader.values.merged import merged
 from pipec.verify.reader.values.parts import PLACES, exact, has_counter, has_loaded, is_row, loaded_in, of_places, size_of
 from pipec.verify.reader.values.portions import portion, whole_share
-from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, remaining, rounded, share_of
+from pipec.verify.reader.values.quotients import dealt, divided_by, left_over, multiplied_out, remaining, rounded, share_of
 from pipec.verify.reader.values.ranges import range_of
 from pipec.verify.reader.values.values import UNKNOWN, Lanes, Mixed, Peek, Remote, Table, Value
 from pipec.verify.terms import (
@@ -135,7 +135,7 @@ class Arithmetic:
         if not isinstance(value, (Linear, Compare, Both, Either)):
             return value
         # Two numbers that are not folded can be compared: else a loop's test would say nothing of a bound that is just small enough.
-        limit = 2 * self.how.limit + _COMPARED if isinstance(value, Compare) else self.how.limit
+        limit = self.how.limit if isinstance(value, Linear) else 2 * self.how.limit + _COMPARED
         size = size_of(value, limit, self.folds if self.how.limit in (*LIMITS[2:], WHOLE) else ())
         if not isinstance(value, Compare) or size > limit:
             self.widest = max(self.widest, size)
@@ -252,8 +252,9 @@ class Arithmetic:
                 return UNKNOWN
             # (A literal may have no sign: 4294967294 is -2 to `div.s32`.)
             forms.append(Linear(wrapped(value, width)) if isinstance(value, int) else value)
-        if op.name == "add" and op.width == 32 and (whole := rounded(self, *forms) or rounded(self, *forms[::-1])) is not None:
-            return whole
+        for left, right in (forms, forms[::-1]) if op.name == "add" and op.width == 32 else ():
+            if (whole := rounded(self, left, right) or multiplied_out(left, right)) is not None:
+                return whole
         if op.name == "sub" and op.width == 32:
             if (rest := left_over(self, *forms)) is not None:
                 return rest

@@ -174,14 +174,10 @@ def _sign(how: Reading, form: Linear) -> Linear | None:
     return None
 
 
-def _of_a_place(form: Linear) -> bool:
-    """Whether the form is an uninterpreted value that involves a block index. Facts about its quotient would be conditions on block
-    indices, which no launch can check; a name for the quotient suffices for roles that compute the same one."""
-    return any(isinstance(one, Apply) and any(map(_of_special, one.arguments)) for one, _ in form.terms)
-
-
-def _of_special(form: Linear) -> bool:
-    return any(isinstance(one, Symbol) and one.name.startswith("%") for one, _ in form.terms)
+def _may_be_less(how: Reading, form: Linear) -> bool:
+    """Whether the form is an uninterpreted value, as a product, that may be negative. A quotient of it is one of two numbers, of which most
+    texts make a third one, rounded down: then that is known (see `multiplied_out`)."""
+    return how.bounds(form)[0] < 0 and any(isinstance(one, Apply) for one, _ in form.terms)
 
 
 def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
@@ -189,9 +185,9 @@ def _mul(how: Reading, op: Operation, forms: list[Linear]) -> Value:
         form, factor = forms if not forms[1].terms else (forms[1], forms[0])
         if not factor.terms and not op.signed:
             factor = Linear(factor.constant % (1 << op.width))
-        if not factor.terms and factor.constant < 0 and op.signed and not _of_a_place(form):
+        if not factor.terms and factor.constant < 0 and op.signed and not _may_be_less(how, form):
             return floor(scale(how.read(form, op), factor.constant), 1 << op.width)
-        if not factor.terms and factor.constant > 0 and not _of_a_place(form):
+        if not factor.terms and factor.constant > 0 and not _may_be_less(how, form):
             return _part(how, how.read(form, op), factor.constant, op.width, RANGES[f"{'su'[not op.signed]}{op.width}"])
         return _opaque(how, op, forms, orderless=True)
     if op.how == "wide":

@@ -26,7 +26,6 @@ from pipec.verify.terms import (
     atom,
     choose,
     is_larger,
-    is_quotient,
     is_remainder,
     is_smaller,
     product,
@@ -104,14 +103,10 @@ def _dealt(how: Reading, form: Linear) -> Iterator[Portions]:
                 continue
             first = add(add(left, place, -1), Linear(-1))
             ahead = choose(Compare("ge", add(place, left, -1)), left, place)
-            share = add(divided, choose(Compare("ge", first), _ONE, Linear(0)))
-            if isinstance(one, Apply):
-                share = add(quotient(add(add(whole, place, -1), Linear(-1)), blocks), _ONE)
+            share = add(quotient(add(add(whole, place, -1), Linear(-1)), blocks), _ONE)
             yield Portions(whole, first, share, ahead, divided, place)
             last = add(add(place, left), blocks, -1)
-            share = add(divided, choose(Compare("ge", last), _ONE, Linear(0)))
-            if isinstance(one, Apply):
-                share = quotient(add(whole, place), blocks)
+            share = quotient(add(whole, place), blocks)
             yield Portions(whole, last, share, choose(Compare("ge", last), last, Linear(0)), divided, place)
 
 
@@ -175,7 +170,7 @@ def _part(how: Reading, dealt: Portions, one: Atom, more: bool) -> Linear | None
         case Choose(_, yes, no):
             taken = _outcome(dealt.more if more else add(Linear(-1), dealt.more, -1), one)
             return None if taken is None else _polynomial(how, dealt, yes if taken else no, more)
-        case Apply() if is_quotient(one) and add(dealt.share, atom(one), -1).terms == ():
+        case Apply() | Floor() if add(dealt.share, atom(one), -1).terms == ():
             # The share itself.
             return add(dealt.quotient, Linear(more - dealt.share.constant))
         case _:

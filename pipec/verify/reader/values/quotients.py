@@ -17,6 +17,7 @@ from pipec.verify.terms import (
     Both,
     Choose,
     Compare,
+    Floor,
     Formula,
     Linear,
     Symbol,
@@ -41,11 +42,13 @@ def rounded(how: Reading, left: Linear, right: Linear) -> Linear | None:
     match left, right:
         case (
             Linear(0, ((Apply("div.s32", (upper, lower)), 1),)),
-            Linear(0, ((Choose(Both((one, other)), Linear(more, ()), Linear(0, ())), 1),)),
+            Linear(0, ((Choose(condition, Linear(more, ()), Linear(0, ())), 1),)),
         ) if more in _ADDED and how.bounds(lower)[0] >= 1:
             up = _ADDED[more]
-            asked = {_remains(how, upper, lower), _same_sign(how, upper, lower, up)}
-            if {one, other} == asked and how.read(lower, _SIGNED) == lower:
+            remains, sign = _remains(how, upper, lower), _same_sign(how, upper, lower, up)
+            # (What the machine leaves has the sign of what is divided.)
+            some = Compare("ge", add(Linear(-1), atom(Apply("rem.s32", (upper, lower))), more))
+            if condition in (Both((remains, sign)), Both((sign, remains)), some) and how.read(lower, _SIGNED) == lower:
                 return _quotient(how.read(upper, _SIGNED), lower, up=up)
         case (
             Linear(0, ((Apply(function, (number, divisor)), 1),)),
@@ -57,6 +60,34 @@ def rounded(how: Reading, left: Linear, right: Linear) -> Linear | None:
                 return _quotient(number, divisor, up=True)
         case _:
             pass
+    return None
+
+
+def multiplied_out(left: Linear, right: Linear) -> Linear | None:
+    """The sum, if it is the quotient by a constant, rounded towards 0, of a number of which nothing more is known: compilers multiply it by
+    a number that is slightly more than 2^(32 + n) times the inverse of the divisor, take the upper half, with the number added where the
+    factor does not fit into 31 bits, shift that by n, and add its sign."""
+    match left, right:
+        case Linear(0, ((Floor(half, shifted), 1),)), Linear(0, ((Floor(Linear(0, ((Apply("u32", (again,)), 1),)), sign), 1),)):
+            pass
+        case half, Linear(0, ((Floor(Linear(0, ((Apply("u32", (again,)), 1),)), sign), 1),)):
+            shifted = 1
+        case _:
+            return None
+    if sign != 1 << 31 or half not in (again, atom(Apply("s32", (again,)))):
+        return None
+    for one, _ in again.terms:
+        match one:
+            case Apply("mul.hi.s32", (number, Linear(factor, ()))) | Apply("mul.hi.s32", (Linear(factor, ()), number)) if (
+                number.terms
+            ):
+                if again != (atom(one) if factor > 0 else add(atom(one), number)):
+                    continue
+                factor, power = factor % (1 << 32), shifted << 32
+                divisor = power // factor + 1
+                # The quotient is exact for all numbers of 32 bits (as in `_part` of forms.py).
+                if divisor > 1 and (factor * divisor - power) << 31 <= power:
+                    return atom(Apply("div.s32", (number, Linear(divisor))))
     return None
 
 
@@ -86,6 +117,8 @@ def left_over(how: Reading, whole: Linear, taken: Linear) -> Linear | None:
                     return rest
                 if by == atom(Apply("div.s32", (whole, lower))) and _is_natural(how, lower, 1):
                     return atom(Apply("rem.s32", (whole, lower)))
+        case Linear(0, ((Apply("div.s32", (divided, Linear(by, ()) as lower)), times),)) if divided == whole and by == times:
+            return atom(Apply("rem.s32", (whole, lower)))
         case _:
             pass
     return None
@@ -195,7 +228,10 @@ def _is_not_zero(how: Reading, form: Linear) -> Formula:
 
 
 def _same_sign(how: Reading, upper: Linear, lower: Linear, same: bool) -> Formula:
+    if not lower.terms:
+        alike = decided(Compare("ge", how.read(upper, _SIGNED)))
+        return alike if same else negate(alike)
     bits = FORMS["xor"](how, Operation("xor", "", 32, False, 32), [upper, lower])
     assert isinstance(bits, Linear)
-    alike: Formula = Compare("ge", bits)
+    alike = Compare("ge", bits)
     return alike if same else negate(alike)
