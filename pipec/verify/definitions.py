@@ -52,6 +52,7 @@ class Definitions(Renaming):
     def __init__(self) -> None:
         super().__init__()
         self._defined = 0  # atoms whose definition has been added
+        self._looked = 0, 0, 0  # what was known when no value was found that more can be said of
         # Forms whose range has been computed by elimination, with what was known then: only once, as that is expensive.
         self._far: set[tuple[object, ...]] = set()
         self._divided: list[Apply] = []  # quotients and remainders whose divisor is not known to be at least 1
@@ -66,10 +67,11 @@ class Definitions(Renaming):
 
     def _define(self) -> None:
         """Adds the definitions of atoms other than symbols."""
-        while True:
+        while self._looked != self._known():
             while self._defined < len(self._atoms):
                 self._defined += 1
                 self._define_one(self._atoms[self._defined - 1])
+            known = self._known()
             wrapping = list(self._wrapping)
             quotients = (
                 [one for one in self._atoms[: self._defined] if is_quotient(one) and one not in self._divided] if wrapping else []
@@ -99,7 +101,12 @@ class Definitions(Renaming):
                     self.assume(Compare("ge", add(add(one.arguments[1], Linear(-1)), left, -1)))
             # The value of one of them may determine the range of another.
             if self._defined == len(self._atoms) and len(wrapping) == len(self._wrapping):
+                self._looked = known
                 return
+
+    def _known(self) -> tuple[int, int, int]:
+        """What ranges are computed from: how much has been learnt, and of how many values."""
+        return self._learnt, len(self._atoms), self._defined
 
     def _define_one(self, one: Atom) -> None:
         match one:

@@ -37,6 +37,7 @@ class System(Definitions):
         made._numbers, made._atoms = dict(self._numbers), list(self._atoms)
         made._solved, made._least, made._learnt = dict(self._solved), dict(self._least), self._learnt
         made._cases, made._chosen, made._defined = list(self._cases), set(self._chosen), self._defined
+        made._looked = self._looked
         made._wrapping, made._divided, made._far = list(self._wrapping), list(self._divided), set(self._far)
         made._implied, made._exhausted, made._multiples = list(self._implied), self._exhausted, list(self._multiples)
         made._changed, made._renamed, made._asked = set(self._changed), self._renamed, self._asked
