@@ -22,6 +22,7 @@ from pipec.verify.terms import (
     product,
     replaced,
     size_of,
+    text_of,
 )
 
 _LOOKED_AT = 3  # to see whether an atom has parts to replace
@@ -48,7 +49,8 @@ class Renaming(Inequalities):
         for one in (*again, *self._atoms[first:]):
             parts = parts_of(one)
             if any(self._numbers.get(part) in self._solved for part in parts):
-                known = {part: self.solved(atom(part)) for part in parts if self._is_replaced(part, one)}
+                # (In an order of their own: values are numbered as they are met.)
+                known = {part: self.solved(atom(part)) for part in sorted(parts, key=text_of) if self._is_replaced(part, one)}
                 combined.value += _RENAMED
                 # (A quotient of a product is a factor like others.)
                 grows = _sums_products if isinstance(one, Product) else _multiplies
