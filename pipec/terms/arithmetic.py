@@ -167,25 +167,37 @@ def _range_where(term: Term, condition: Term, holds: bool) -> tuple[int, int]:
 
 def _not_negative(condition: Term, holds: bool) -> Iterator[Term]:
     """Terms that are not negative where a condition holds, or where it does not."""
+    for relation, term in known_where(condition, holds):
+        yield term
+        if relation is Operator.IS_ZERO:
+            yield -term
+
+
+def known_where(condition: Term, holds: bool) -> Iterator[tuple[Operator, Term]]:
+    """What is known where a condition holds, or where it does not: terms that are not negative (NONNEGATIVE), and terms that are 0
+    (IS_ZERO)."""
     if len(condition.parts) != 1:
         return
     atom, factor = condition.parts[0]
     if (condition.constant, factor) == (1, -1):
-        yield from _not_negative(as_term(atom), not holds)
+        yield from known_where(as_term(atom), not holds)
     if (condition.constant, factor) != (0, 1):
         return
     inside = operands(atom)
     match atom.operator, inside:
         case Operator.NONNEGATIVE, (term,):
-            yield term if holds else -term - 1
-        case Operator.IS_ZERO, (term,) if holds:
-            yield from (term, -term)
-        case Operator.SELECT, (first, yes, no) if (ZERO if holds else ONE) in (yes, no):
+            yield Operator.NONNEGATIVE, term if holds else -term - 1
+        case Operator.IS_ZERO, (term,):
+            if holds:
+                yield Operator.IS_ZERO, term
+        case Operator.SELECT, (first, yes, no):
             # Of `and` and `or`: the side that cannot be chosen says what the condition is.
-            chosen = no is (ZERO if holds else ONE)
-            yield from (*_not_negative(first, chosen), *_not_negative(yes if chosen else no, holds))
+            if (ZERO if holds else ONE) in (yes, no):
+                chosen = no is (ZERO if holds else ONE)
+                yield from (*known_where(first, chosen), *known_where(yes if chosen else no, holds))
         case _:
-            pass
+            # A number that is 0 or 1 itself, as what is left of a division by 2.
+            yield Operator.IS_ZERO, as_term(atom) - int(holds)
 
 
 def extreme(operator: Operator, terms: Iterable[Term]) -> Term:

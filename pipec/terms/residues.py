@@ -1,6 +1,6 @@
 """The residues that a term can have: is it always a multiple of something?"""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from math import gcd
 
@@ -56,6 +56,38 @@ class Residues:
                 return ANY
 
 
+def where(residues: Residues, term: Term, zero: Iterable[Term], unit: int) -> Residue | None:
+    """The residue of a term where others are 0, as far as it matters whether it is a multiple of a unit: multiples of these are taken out
+    of it, where that leaves more. What is left of a number, less 2, is 0 where the number is 2 and a multiple of what it is divided by."""
+    zero = tuple(zero)
+    match [(one, *one.operands) for one, _ in term.parts]:
+        case [(Atom(operator=Operator.WRAPPED), Term() as number, int(bits), _)] if zero:
+            # (It differs from the number by a multiple of 2^bits.)
+            within = reduced(where(residues, number, zero, unit), 1 << bits)
+            return within and _times(within, term.parts[0][1], term.constant)
+    found = residues(term)
+    for congruent, modulus in map(_congruence, zero):
+        for atom, factor in congruent.parts:
+            times, rest = divmod(dict(term.parts).get(atom, 0), factor)
+            without = term - congruent * times
+            inside = residues(without) if times and not rest else None
+            if inside is not None and found is not None:
+                other = _residue(gcd(inside[0], times * modulus), inside[1])
+                if gcd(unit, other[0]) > gcd(unit, found[0]):
+                    found, term = other, without
+    return found
+
+
+def _congruence(zero: Term) -> tuple[Term, int]:
+    """A term that is congruent to 0 where the given one is 0, and the modulus; 0 for a term that is 0 itself."""
+    if len(zero.parts) == 1 and zero.parts[0][0].operator is Operator.REMAINDER and zero.parts[0][1] in (1, -1):
+        atom, sign = zero.parts[0]
+        divided, divisor = operands(atom)
+        if divisor.number is not None:
+            return divided + zero.constant * sign, divisor.number
+    return zero, 0
+
+
 def either(one: Residue | None, other: Residue | None) -> Residue | None:
     if one is None or other is None:
         return one or other
@@ -77,6 +109,10 @@ def _quotient(dividend: Residue, divisor: Residue) -> Residue:
     if any_other or not number or step % number:
         return ANY
     return _residue(step // number, rest // number)
+
+
+def _times(one: Residue, times: int, more: int) -> Residue:
+    return _residue(one[0] * times, one[1] * times + more)
 
 
 def _residue(step: int, rest: int) -> Residue:

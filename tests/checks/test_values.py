@@ -199,6 +199,64 @@ def test_coordinates_that_are_counters(bounds: str, coordinate: str, fits: bool)
     assert codes(text) == ([] if fits else ["E0724"])
 
 
+@pytest.mark.parametrize(
+    ("condition", "coordinate", "fits"),
+    [
+        ("k % 4 == 0", "k", True),
+        ("k & 3 == 0", "k", True),
+        ("not k % 8 != 4", "k", True),
+        ("k // 4 * 4 == k", "k", True),
+        ("k == 4 * (q // 3)", "k", True),
+        ("k % 12 == 0 and q > 1", "k", True),
+        ("q > 1 and (k + 1) % 4 == 0", "k + 1", True),
+        ("k % 4 == 1", "k - 1", True),
+        ("k % 2 == 0", "2 * k + 8", True),
+        ("k % 2 == 1", "2 * k + 2", True),
+        ("k % 4 == 0", "k + q", True),
+        ("k % 4 == 0", "8 * q - k", True),
+        ("k % 4 == 1", "k", False),
+        ("k % 2 == 0", "k", False),
+        ("k % 3 == 0", "k", False),
+        ("k % 4 != 0", "k", False),
+        ("not k % 4 == 0", "k", False),
+        ("k % 4 == 0 or q > 1", "k", False),
+        ("k % 4 == 0", "k + 2", False),
+        ("k % 4 == 0", "k + j // 16", False),
+        ("(k + j) % 4 == 0", "k + 1", False),
+        ("k % 2 == 1", "2 * k", False),
+        ("j % 4 == 0", "k", False),
+        ("k == 2 * (j // 32)", "k", False),
+    ],
+)
+def test_coordinates_under_a_condition(condition: str, coordinate: str, fits: bool) -> None:
+    text = COPY.format(coordinate=coordinate).replace("store(y", f"if {condition}:\n                    store(y")
+    assert codes(text) == ([] if fits else ["E0724"])
+    behind = text.replace(f"if {condition}:", f"if {condition}:\n                    pass").replace(
+        " " * 20 + "store", " " * 16 + "store"
+    )
+    assert codes(COPY.format(coordinate=coordinate)) == codes(behind) == ["E0724"], "behind the branch nothing is known"
+
+
+def test_coordinates_of_the_other_branch() -> None:
+    text = COPY.format(coordinate="k").replace(
+        "store(y[block.x * 128, k], s.x)",
+        "if k % 4 != 0:\n                    j += 0\n                else:\n                    store(y[block.x * 128, k], s.x)",
+    )
+    assert codes(text) == [] and codes(text.replace("k % 4 != 0", "k % 4 == 0")) == ["E0724"]
+
+
+def test_a_variable_that_is_assigned_in_a_branch_is_another_number() -> None:
+    text = (
+        COPY.format(coordinate="j")
+        .replace("j += 32", "j += 1")
+        .replace("store(y", "if j % 4 == 0:\n                    BEFORE\n                    store(y")
+    )
+    assert codes(text.replace("BEFORE", "q2 = 1")) == []
+    assert codes(text.replace("BEFORE", "j += 1")) == ["E0724"]
+    loop = "for r in range(2):\n                        j += 1\n                    store(y"
+    assert codes(text.replace("BEFORE\n                    store(y", loop)) == ["E0724"]
+
+
 def test_a_ring_may_be_drained_at_any_time() -> None:
     text = COPY.format(coordinate="k * 32").replace(
         "    role compute",

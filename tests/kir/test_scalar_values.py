@@ -4,6 +4,7 @@ The program is interpreted with NumPy's arithmetic; each evaluation is noted wit
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 
 import pytest
@@ -70,8 +71,13 @@ def values_in(scope: tuple[tree.Variable, ...], depth: int) -> st.SearchStrategy
 
 
 def conditions(scope: tuple[tree.Variable, ...]) -> st.SearchStrategy[tree.Expression]:
-    sides = values_in(scope, 0)
-    return st.builds(compare, st.sampled_from(("<", "==", ">=", "!=")), sides, sides)
+    sides, small = values_in(scope, 0), st.sampled_from((2, 3, 4, 8)).map(number)
+    equal, sums = partial(st.builds, compare, st.sampled_from(("==", "!="))), st.builds(binary, st.just("+"), sides, small)
+    return st.one_of(
+        st.builds(compare, st.sampled_from(("<", "==", ">=", "!=")), sides, sides),
+        equal(st.builds(binary, st.just("%"), st.one_of(sides, sums), small), st.integers(0, 3).map(number)),
+        equal(sides, st.builds(binary, st.just("*"), sides, small)),
+    )
 
 
 def bodies(scope: tuple[tree.Variable, ...], depth: int) -> st.SearchStrategy[tuple[tree.Statement, ...]]:
@@ -224,6 +230,43 @@ def test_multiples_hold_at_every_moment(body: tuple[tree.Statement, ...], launch
     values = analysed(body, shape)
     for (node, _), value in Run((*START, *body), fitting, elements[0]).seen:
         assert value % unit == 0 or not values.is_multiple(node, unit) or of_launch_values(values, node)
+
+
+def linear(scope: tuple[tree.Variable, ...]) -> st.SearchStrategy[tree.Expression]:
+    terms = st.builds(binary, st.just("*"), st.sampled_from(scope).map(read), st.sampled_from((1, 1, 2, 4)).map(number))
+    more = st.builds(binary, st.sampled_from("+-"), terms, st.one_of(terms, st.integers(0, 4).map(number)))
+    return st.one_of(terms, more)
+
+
+def guarded(around: tuple[tree.Variable, ...] = VARIABLES, depth: int = 1) -> st.SearchStrategy[tuple[tree.Statement, ...]]:
+    """Loops in which a branch knows what some number is a multiple of."""
+    counted = tree.Variable(f"k{depth}", I32, SPAN)
+    scope = (*around, counted)
+    assign = st.builds(lambda variable, value: tree.Assign(variable, value, SPAN), st.sampled_from(VARIABLES), linear(scope))
+    small = st.sampled_from((2, 4, 8)).map(number)
+    rest = st.builds(binary, st.just("%"), linear(scope), small)
+    asked = st.builds(compare, st.sampled_from(("==", "==", "!=")), rest, st.integers(0, 2).map(number))
+    asked = st.one_of(asked, st.builds(compare, st.just("=="), linear(scope), st.builds(binary, st.just("*"), rest, small)))
+    some = st.lists(assign, min_size=1, max_size=2).map(tuple)
+    inner = st.one_of(some, st.tuples(some, guarded(scope, depth - 1)).map(sum_of)) if depth else some
+    branch = st.builds(lambda condition, a, b: tree.If(condition, a, b, SPAN), asked, inner, some)
+    turn = st.lists(st.one_of(assign, branch, branch), min_size=1, max_size=3).map(tuple)
+    return st.builds(
+        lambda step, body: (tree.For(counted, number(0), number(9), step, body, SPAN),), st.sampled_from((1, 2)), turn
+    )
+
+
+def sum_of(parts: tuple[tuple[tree.Statement, ...], ...]) -> tuple[tree.Statement, ...]:
+    return tuple(one for part in parts for one in part)
+
+
+@SETTINGS
+@given(guarded(), launches(), st.sampled_from((2, 4, 8)))
+def test_multiples_hold_under_conditions(body: tuple[tree.Statement, ...], launch: tuple, unit: int) -> None:  # type: ignore[type-arg]
+    shape, leaves, elements = launch
+    values = analysed(body, shape)
+    for (node, _), value in Run((*START, *body), leaves[0], elements[0]).seen:
+        assert value % unit == 0 or not values.is_multiple(node, unit)
 
 
 def of_launch_values(values: Values, node: tree.Expression) -> bool:

@@ -18,6 +18,7 @@ from pipec.kir.plan.scales import unpacked_tiles
 from pipec.sema import tree
 from pipec.sema.types import TileType
 from pipec.source import Span
+from pipec.terms.residues import ANY, Residue
 from pipec.vocabulary import StorePath
 
 _ASYNC_READERS = {OPERAND: "an MMA", STORE: "a TMA store"}
@@ -163,14 +164,15 @@ def _coordinates(role: RoleSummary, operation: tree.Operation, sink: Sink) -> No
             return
     coordinate, dtype = place.coordinates[-1], place.tensor.dtype
     unit = COPY_UNIT * 8 // dtype.bits
-    if not role.role.values.is_multiple(coordinate, unit):
+    values = role.role.values
+    if not values.is_multiple(coordinate, unit):
         sink.report(
             messages.CopyStart(
                 tensor=place.tensor.name,
                 unit=unit,
                 dtype=dtype.name,
                 at=coordinate.span,
-                hint=_aligned(operation, coordinate, columns),
+                hint=_aligned(operation, coordinate, columns, values.residue(coordinate, unit), unit),
             )
         )
     # Loads fill elements before the tensor with zeros as they do beyond its end; stores do not accept negative coordinates (hardware.md
@@ -182,11 +184,17 @@ def _coordinates(role: RoleSummary, operation: tree.Operation, sink: Sink) -> No
             sink.report(messages.StoreBefore(tensor=place.tensor.name, at=coordinate.span))
 
 
-def _aligned(operation: tree.Operation, coordinate: tree.Expression, columns: int) -> str | None:
-    """What to write instead of this coordinate. The number of a block or of a loop's pass stands for the number of a tile."""
-    if isinstance(coordinate, tree.Special | tree.ReadVariable):
+def _aligned(
+    operation: tree.Operation, coordinate: tree.Expression, columns: int, residue: Residue | None, unit: int
+) -> str | None:
+    """What to write instead of this coordinate. The number of a block or of a loop's turn, of which nothing else is known, stands for the
+    number of a tile."""
+    step, rest = residue or ANY
+    if isinstance(coordinate, tree.Special | tree.ReadVariable) and (step, rest) == ANY:
         return f"a coordinate counts elements, not tiles: write `{coordinate.span.text()} * {columns}`"
-    return "write `store.direct(...)`" if isinstance(operation, tree.Store) else None
+    more = [f"it is always {rest % unit} more than a multiple of {unit}"] if step % unit == 0 else []
+    direct = ["write `store.direct(...)`"] if isinstance(operation, tree.Store) else []
+    return ": ".join(more + direct) or None
 
 
 def _copy_async(operation: tree.CopyAsync, sink: Sink) -> None:

@@ -18,11 +18,13 @@ from pipec.record import record
 from pipec.sema import tree
 from pipec.sema.types import BOOL, I32, TileType, dtype_of
 from pipec.terms import machine
-from pipec.terms.arithmetic import select
-from pipec.terms.residues import ANY, Residue, Residues, either, reduced
+from pipec.terms.arithmetic import known_where, select
+from pipec.terms.residues import ANY, Residue, Residues, either, reduced, where
 from pipec.terms.term import LEAVES, Atom, Operator, Term, atom_of, leaf, number
-from pipec.terms.walk import Substitution, is_launch_value
+from pipec.terms.walk import Substitution, is_launch_value, leaves
 
+# The value of such a leaf is that at one time: what stands for it may be computed or loaded again.
+_OF_ONE_EVALUATION = frozenset((Operator.UNKNOWN, Operator.WRITTEN_ELEMENT))
 _MOST_ROUNDS = 50  # rounds of the search for loop invariants; values that need more are not tracked
 
 
@@ -120,10 +122,14 @@ class Values:
 
     def is_multiple(self, expression: tree.Expression, unit: int) -> bool:
         """Whether the value is always a multiple, assuming that launch values are: those are checked at launch."""
+        residue = self.residue(expression, unit)
+        return residue is None or (residue[0] % unit == 0 and residue[1] % unit == 0)
+
+    def residue(self, expression: tree.Expression, unit: int) -> Residue | None:
+        """That of the value under the conditions around it, assuming that launch values are multiples of a unit; None: it has no value."""
         if unit not in self._multiples:
             self._multiples[unit] = self._residues(unit)
-        residue = self._multiples[unit](self.of(expression))
-        return residue is None or (residue[0] % unit == 0 and residue[1] % unit == 0)
+        return where(self._multiples[unit], self.of(expression), self._zero.get(expression, ()), unit)
 
     def in_first_iteration(self, loops: Iterable[Loop]) -> Substitution:
         """Substitutes the values of variables in the first iteration of the loops for those in any iteration."""
@@ -230,6 +236,10 @@ class Values:
 
     def _walk(self) -> None:
         self._terms: dict[tree.Expression, Term] = {}
+        self._zero: dict[
+            tree.Expression, tuple[Term, ...]
+        ] = {}  # terms that are 0 where it is evaluated, by the conditions around it
+        self._under: tuple[Term, ...] = ()
         self._loop_carried: dict[tuple[Loop, Key], Term] = {}
         self.counts: dict[Atom, Count] = {}
         self.counters: dict[Loop, Term] = {}
@@ -243,6 +253,9 @@ class Values:
         for expression in expressions:
             reader.scalars(expression)
         for expression, term in reader.terms.items():
+            under = self._zero.setdefault(expression, self._under)
+            if under != self._under:
+                self._zero[expression] = tuple(one for one in under if one in self._under)
             known = self._terms.setdefault(expression, term)
             if known is not term:  # a node that is evaluated at two points, with different values
                 self._terms[expression] = unknown(expression, dtype_of(expression.type))
@@ -288,8 +301,11 @@ class Values:
         environment: Environment,
     ) -> None:
         one, other = _Overlay(environment), _Overlay(environment)
-        self._body(then, one)
-        self._body(otherwise, other)
+        around = self._under
+        for body, holds, within in ((then, True, one), (otherwise, False, other)):
+            self._under = (*around, *_zero_where(condition, holds))
+            self._body(body, within)
+        self._under = around
         for key in {**one.changed, **other.changed}:
             if key in one and key in other:  # a variable of only one side is undefined after the branch
                 environment[key] = bounded(select(condition, one[key], other[key]))
@@ -340,6 +356,13 @@ class Values:
         least, largest = self._ranges.get((loop, key), (least, largest))
         self._loop_carried[loop, key] = leaf(Operator.LOOP_CARRIED, loop, key, least=least, largest=largest)
         return self._loop_carried[loop, key]
+
+
+def _zero_where(condition: Term, holds: bool) -> Iterator[Term]:
+    """Terms that are 0 in a branch. What is evaluated or loaded again there may have another value then."""
+    for relation, term in known_where(condition, holds):
+        if relation is Operator.IS_ZERO and not any(one.operator in _OF_ONE_EVALUATION for one in leaves(term)):
+            yield term
 
 
 def _ends(count: Count) -> tuple[Term, Term]:
