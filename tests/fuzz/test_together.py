@@ -1,10 +1,12 @@
 """Random kernels of many features at once, seeded; and the judge notices what it is there for."""
 
 import random
+import re
 
 import pytest
 from fuzz.fuzz_together import attempt, tried
 from fuzz.together_kernels import FAULTS, draw
+from fuzz.together_words import COUNTS, WALKS
 from samples import numbers
 
 from pipec.record import replace
@@ -13,6 +15,19 @@ from pipec.record import replace
 @pytest.mark.parametrize("number", numbers("together", 6, 300))
 def test_what_is_proved_runs(number: int) -> None:
     assert attempt(random.Random(f"together/0/{number}")) is None
+
+
+def test_walks_and_counts_have_names_of_their_own() -> None:
+    """A count stands inside a walk, whose end it must not assign."""
+    walks, counts = (
+        {name for text in texts for name in re.findall(r"(?:^|\n| for |^for )\s*(\w+)(?: [+-]?=| in) ", text)}
+        for texts in (
+            [text for words in WALKS.values() for text in words],
+            [text for one in COUNTS.values() for text in one.said],
+        )
+    )
+    assert {"end", "turn"} <= walks and {"reach", "k"} <= counts
+    assert walks.isdisjoint(counts), walks & counts
 
 
 def test_another_result_is_noticed() -> None:

@@ -143,7 +143,7 @@ COUNTS: dict[str, Words] = {
             _range("0, min(K, (t + 1) * 64), 64"),
             _range("ceildiv(min(K, 64 * t + 64), 64)"),
             "k = 0\nwhile k < ceildiv(K, 64) and k <= t:\n    {it}\n    k += 1",
-            "end = t + 1\nif end > ceildiv(K, 64):\n    end = ceildiv(K, 64)\nfor k in range(end):\n    {it}",
+            "reach = t + 1\nif reach > ceildiv(K, 64):\n    reach = ceildiv(K, 64)\nfor k in range(reach):\n    {it}",
         ),
         lambda p, tile: min(up(p["K"], 64), tile.number + 1),
     ),
@@ -184,7 +184,7 @@ COUNTS: dict[str, Words] = {
             _range("min(max(load(c[t]), 0), n)"),
             _range("min(load(c[t]), n)"),
             _range("min(n, load(c[t]))"),
-            "end = load(c[t])\nif end > n:\n    end = n\nfor k in range(end):\n    {it}",
+            "reach = load(c[t])\nif reach > n:\n    reach = n\nfor k in range(reach):\n    {it}",
             "k = 0\nwhile k < load(c[t]) and k < n:\n    {it}\n    k += 1",
             "k = min(load(c[t]), n)\nwhile k > 0:\n    {it}\n    k -= 1",
         ),
@@ -221,7 +221,7 @@ COUNTS: dict[str, Words] = {
         (
             _range("n if t % 2 == 0 else m"),
             "if t % 2 == 0:\n    for k in range(n):\n        {it}\nelse:\n    for k in range(m):\n        {it}",
-            "end = m\nif t - t // 2 * 2 == 0:\n    end = n\nfor k in range(end):\n    {it}",
+            "reach = m\nif t - t // 2 * 2 == 0:\n    reach = n\nfor k in range(reach):\n    {it}",
             "k = 0\nwhile k < (m if t % 2 == 1 else n):\n    {it}\n    k += 1",
         ),
         lambda p, tile: max(0, p["m"] if tile.number % 2 else p["n"]),
@@ -268,22 +268,31 @@ WALKS: dict[str, tuple[str, ...]] = {
     "dealt": (
         "for t in range({first}, T, {blocks}):\n    {it}",
         "t = {first}\nwhile t < T:\n    {it}\n    t += {blocks}",
-        "for i in range(ceildiv(T - {first}, {blocks})):\n    t = {first} + i * {blocks}\n    {it}",
-        "t = {first}\nfor i in range(ceildiv(T - {first}, {blocks})):\n    {it}\n    t += {blocks}",
-        "left = ceildiv(T - {first}, {blocks})\nt = {first}\nwhile left > 0:\n    {it}\n    left -= 1\n    t += {blocks}",
-        "own = T // {blocks}\nif {first} < T % {blocks}:\n    own += 1\nt = {first}\nfor i in range(own):\n    {it}\n    t += {blocks}",
+        "for turn in range(ceildiv(T - {first}, {blocks})):\n    t = {first} + turn * {blocks}\n    {it}",
+        "t = {first}\nfor turn in range(ceildiv(T - {first}, {blocks})):\n    {it}\n    t += {blocks}",
+        (
+            "remaining = ceildiv(T - {first}, {blocks})\nt = {first}\n"
+            "while remaining > 0:\n    {it}\n    remaining -= 1\n    t += {blocks}"
+        ),
+        (
+            "own = T // {blocks}\nif {first} < T % {blocks}:\n    own += 1\nt = {first}\n"
+            "for turn in range(own):\n    {it}\n    t += {blocks}"
+        ),
     ),
     "contiguous": (
         _SHARED + "begin = {first} * each + min({first}, more)\nend = begin + each + (1 if {first} < more else 0)\n"
         "for t in range(begin, end):\n    {it}",
         _SHARED + "begin = {first} * each + min({first}, more)\nown = each\nif {first} < more:\n    own += 1\n"
-        "for i in range(own):\n    t = begin + i\n    {it}",
+        "for turn in range(own):\n    t = begin + turn\n    {it}",
         _SHARED + "t = {first} * (each + 1) - max(0, {first} - more)\nend = t + (each + 1 if {first} < more else each)\n"
         "while t < end:\n    {it}\n    t += 1",
     ),
     "parts": (
         "for t in range({first} * T // {blocks}, ({first} + 1) * T // {blocks}):\n    {it}",
-        "begin = {first} * T // {blocks}\nend = ({first} + 1) * T // {blocks}\nfor i in range(end - begin):\n    t = begin + i\n    {it}",
+        (
+            "begin = {first} * T // {blocks}\nend = ({first} + 1) * T // {blocks}\n"
+            "for turn in range(end - begin):\n    t = begin + turn\n    {it}"
+        ),
         "t = {first} * T // {blocks}\nwhile t < ({first} + 1) * T // {blocks}:\n    {it}\n    t += 1",
     ),
     "every": ("for t in range(T):\n    {it}", "t = 0\nwhile t < T:\n    {it}\n    t += 1"),
