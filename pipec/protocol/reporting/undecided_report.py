@@ -54,8 +54,8 @@ _POSITION_IN_THE_GRID = (
 _NO_CLUSTER = "let blocks take turns in a kernel without clusters"
 _COUNTERS_APART = "let each have a tensor of counters of its own, or counters at other constant places"
 _LOOP_ALIKE = (
-    "let the loop have the same bounds in all blocks that share counters, and each iteration a counter of its own, "
-    "or take one turn, around the loop"
+    "let the loop have the same bounds in all blocks that share counters, and each iteration a counter of its own; state that steps "
+    "above 1 do not lead beyond 32 bits, `assume(n < 2000000000)`; or take one turn, around the loop"
 )
 _TURN_OF_ALL = "let every block take its turn, also where it has nothing to do, with the condition inside"
 _SKIP_WHAT_OTHERS_TAKE = "let each consumer of `{}` skip the stages that the others take, and no more"

@@ -164,7 +164,8 @@ class CopyStart(Message):
     """A TMA copy starts inside a row at an element that is not a multiple of 16 bytes from the row's start.
 
     TMA reaches global memory in units of 16 bytes: 4 elements of 32 bits, 8 of 16, 16 of 8. The innermost coordinate must always
-    be such a multiple. Sizes and scalar parameters are known only at launch and are assumed to fit.
+    be such a multiple. Sizes and scalar parameters are known only at launch and are assumed to fit. Conditions around the copy tell
+    more: of elements of 32 bits, `i` is one under `if i % 4 == 0:`.
     """
 
     code = "E0724"
